@@ -1,0 +1,42 @@
+/*
+ * Addressing (spec 2): from a logical index to the place of the element.
+ */
+#ifndef HURRAY_ADDRESS_H
+#define HURRAY_ADDRESS_H
+
+#include <stdint.h>
+
+#include "descriptor.h"
+
+HURRAY_BEGIN_DECLS
+
+/* Where an element lies in buffer 0. */
+typedef struct HurrayElementPlace {
+    uint64_t byte; /* of the element's lowest bit, from the start of the buffer */
+    uint32_t bit;  /* 0 unless the element is narrower than a byte */
+} HurrayElementPlace;
+
+/*
+ * The linear element offset of `index` (u64[rank]) in a row-major, column-major or strided tensor,
+ * relative to byte_offset. HURRAY_ERR_INDEX_OUT_OF_BOUNDS naming the dimension; for other layouts
+ * HURRAY_ERR_UNSUPPORTED; HURRAY_ERR_INVALID_LAYOUT where it depends on a dynamic dimension.
+ * `fields` must be valid.
+ */
+HURRAY_API HurrayStatus hurray_address_offset(const HurrayDescriptorFields *fields,
+                                              const uint64_t *index, int64_t *out_offset);
+
+/* The place of the element at a linear element offset of a valid tensor. */
+HURRAY_API HurrayStatus hurray_address_place(const HurrayDescriptorFields *fields, int64_t offset,
+                                             HurrayElementPlace *out);
+
+/*
+ * Strides in elements, i64[rank], of a row-major, column-major or strided tensor, with what its
+ * quantization pads counted in. HURRAY_ERR_UNSUPPORTED for layouts without strides,
+ * HURRAY_ERR_INVALID_LAYOUT where they depend on a dynamic dimension.
+ */
+HURRAY_API HurrayStatus hurray_address_strides(const HurrayDescriptorFields *fields,
+                                               int64_t *strides);
+
+HURRAY_END_DECLS
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * The descriptor (spec 1): everything about a tensor but its bytes, in self-delimiting bytes of its
+ * own.
+ *
+ * To write one, fill a HurrayDescriptorFields on the stack and encode it:
+ *
+ *     uint64_t shape[2] = {3, 4};
+ *     HurrayBufferHandle buffer = {.byte_size = 192, .alignment = 64};
+ *     HurrayDescriptorFields fields = {
+ *         .type_tag = HURRAY_TYPE_FLOAT32, .rank = 2, .shape = shape,
+ *         .layout = {HURRAY_LAYOUT_ROW_MAJOR}, .buffer_count = 1, .buffers = &buffer,
+ *     };
+ *     uint8_t bytes[128];
+ *     uintptr_t length;
+ *     HurrayStatus status = hurray_descriptor_encode(&fields, bytes, sizeof bytes, &length);
+ *
+ * To read one, hurray_descriptor_decode gives a handle whose hurray_descriptor_fields are the same
+ * struct. Nothing is ever half valid: encode, decode and create check every rule of spec 1 – 3 that
+ * concerns a descriptor, down to the reach of each stride.
+ */
+#ifndef HURRAY_DESCRIPTOR_H
+#define HURRAY_DESCRIPTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buffer_handle.h"
+#include "element_type.h"
+#include "layout.h"
+#include "quantization.h"
+#include "sections.h"
+#include "shape.h"
+#include "status.h"
+
+HURRAY_BEGIN_DECLS
+
+#define HURRAY_FORMAT_VERSION_MAJOR 1u
+#define HURRAY_FORMAT_VERSION_MINOR 0u
+#define HURRAY_DESCRIPTOR_MAGIC "HRRY"
+/* Bytes that tell how long the descriptor is. */
+#define HURRAY_DESCRIPTOR_PREFIX_SIZE 10u
+/* Bytes of the fixed header, the least a descriptor_length can be. */
+#define HURRAY_DESCRIPTOR_HEADER_SIZE 20u
+#define HURRAY_MAX_BUFFERS 255u
+
+/* A descriptor in the open. Zero and NULL mean "not there"; every pointer is borrowed. */
+typedef struct HurrayDescriptorFields {
+    uint8_t type_tag;      /* HURRAY_TYPE_…, of the stored elements */
+    uint32_t rank;         /* 0 … 64 */
+    const uint64_t *shape; /* u64[rank]; HURRAY_DYNAMIC where unknown */
+    uint64_t byte_offset;  /* of element [0, …, 0] in buffer 0 */
+    HurrayLayout layout;
+    uint32_t buffer_count; /* 1 … 255 */
+    const HurrayBufferHandle *buffers;
+    const HurrayQuantization *quantization;
+    const HurrayShard *shard;
+    const HurrayStatistics *statistics;
+    const HurrayExtensionType *extension_type; /* exactly beside a private type_tag */
+    const HurrayCompositeMember *member;
+} HurrayDescriptorFields;
+
+/* A checked descriptor that owns its fields. Immutable, so any number of threads may read it. */
+typedef struct HurrayDescriptor HurrayDescriptor;
+
+/* All rules. The codes are those of spec 7.2; the message names field, value and expectation. */
+HURRAY_API HurrayStatus hurray_descriptor_validate(const HurrayDescriptorFields *fields);
+
+/* Bytes that encoding takes. Checks only what it needs to count. */
+HURRAY_API HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
+                                                       uint64_t *out_bytes);
+
+/*
+ * Validates and writes the descriptor, version 1.0, into `bytes`. HURRAY_ERR_BUFFER_TOO_SMALL, with
+ * nothing written, when `capacity` is less than hurray_descriptor_encoded_size.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_encode(const HurrayDescriptorFields *fields,
+                                                 uint8_t *bytes, uintptr_t capacity,
+                                                 uintptr_t *out_length);
+
+/*
+ * Reads the first 10 bytes of a descriptor: its whole length in bytes, at least 20. Needs no more
+ * than HURRAY_DESCRIPTOR_PREFIX_SIZE bytes; for streams and skipping.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_peek_length(const uint8_t *bytes, uintptr_t length,
+                                                      uint32_t *out_descriptor_length);
+
+/*
+ * Decodes the descriptor that `bytes` begins with; bytes after its own length are ignored. One
+ * allocation, proportional to the length. `out` is freed with hurray_descriptor_destroy.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
+                                                 HurrayDescriptor **out);
+
+/* Validates `fields` and copies them, arrays and sections included, into a descriptor of its own. */
+HURRAY_API HurrayStatus hurray_descriptor_create(const HurrayDescriptorFields *fields,
+                                                 HurrayDescriptor **out);
+
+/* HURRAY_ERR_NULL_POINTER for NULL; else frees it. */
+HURRAY_API HurrayStatus hurray_descriptor_destroy(HurrayDescriptor *descriptor);
+
+/* The contents; valid as long as the descriptor. NULL for NULL. */
+HURRAY_API const HurrayDescriptorFields *
+hurray_descriptor_fields(const HurrayDescriptor *descriptor);
+
+/*
+ * Whether both would encode to the same bytes. Floats compare by their bits; handles, sections and
+ * bytes kept from a quantization section count. NULL equals nothing.
+ */
+HURRAY_API bool hurray_descriptor_equal(const HurrayDescriptorFields *a,
+                                        const HurrayDescriptorFields *b);
+
+/* Established accessors (spec 7.2). */
+HURRAY_API HurrayStatus hurray_descriptor_element_type_tag(const HurrayDescriptor *descriptor,
+                                                           uint8_t *out);
+HURRAY_API HurrayStatus hurray_descriptor_layout_tag(const HurrayDescriptor *descriptor,
+                                                     uint8_t *out);
+HURRAY_API HurrayStatus hurray_descriptor_rank(const HurrayDescriptor *descriptor, uint32_t *out);
+/*
+ * Copies the extents into `out_dims`. `inout_rank` holds the capacity before, the rank after, also
+ * when out_dims is NULL or too small: then HURRAY_ERR_BUFFER_TOO_SMALL.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_shape(const HurrayDescriptor *descriptor,
+                                                uint64_t *out_dims, uintptr_t *inout_rank);
+HURRAY_API HurrayStatus hurray_descriptor_byte_offset(const HurrayDescriptor *descriptor,
+                                                      uint64_t *out);
+HURRAY_API HurrayStatus hurray_descriptor_buffer_count(const HurrayDescriptor *descriptor,
+                                                       uint32_t *out);
+
+HURRAY_END_DECLS
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * libhurray: everything. Include this, or only the headers of the concepts you use; each compiles
+ * on its own, as C11 and as C++17.
+ *
+ *   status.h        what functions return, and the sentence that explains a failure
+ *   memory.h        aligned memory and pluggable allocators
+ *   element_type.h  element types: tags, names, sizes, packing
+ *   device.h        devices, memory classes, and what DLPack calls them
+ *   shape.h         element counts and strides of a shape
+ *   layout.h        where element [i, j, …] lies
+ *   quantization.h  quantization schemes
+ *   sections.h      shard, statistics, private element type, composite member
+ *   buffer_handle.h what a descriptor says about a buffer
+ *   descriptor.h    encode, decode, validate, compare
+ *   address.h       logical index -> element offset -> byte and bit
+ *   pack.h          sub-byte elements <-> one byte each
+ *   transcode.h     copying between strided arrangements of elements
+ *   buffer.h        memory with an owner
+ *   tensor.h        a descriptor with its buffers
+ *   adopt.h         tensors over memory that another library owns
+ *   dlpack.h        the DLPack ABI, and tensors to and from it
+ */
+#ifndef HURRAY_HURRAY_H
+#define HURRAY_HURRAY_H
+
+#include "address.h"
+#include "adopt.h"
+#include "buffer.h"
+#include "buffer_handle.h"
+#include "descriptor.h"
+#include "device.h"
+#include "dlpack.h"
+#include "element_type.h"
+#include "layout.h"
+#include "memory.h"
+#include "pack.h"
+#include "quantization.h"
+#include "sections.h"
+#include "shape.h"
+#include "status.h"
+#include "tensor.h"
+#include "transcode.h"
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * What functions return (spec 7.1, 7.2).
+ *
+ * A function that can fail returns a HurrayStatus: 0 when it succeeded, a negative HURRAY_ERR_…
+ * when it did not. Results go through out-parameters, which are left alone on failure. A required
+ * pointer that is NULL gives HURRAY_ERR_NULL_POINTER. hurray_error_message() then holds a sentence
+ * that names the field, the value found and what was expected.
+ */
+#ifndef HURRAY_STATUS_H
+#define HURRAY_STATUS_H
+
+#include <stdint.h>
+
+#include "api.h"
+
+HURRAY_BEGIN_DECLS
+
+typedef int32_t HurrayStatus;
+
+/* Codes -1 … -11 are part of the ABI; later ones may grow in number but keep their values. */
+enum {
+    HURRAY_OK = 0,
+    HURRAY_ERR_INVALID_MAGIC = -1,
+    HURRAY_ERR_VERSION_MISMATCH = -2,
+    HURRAY_ERR_INVALID_LAYOUT = -3, /* any structural fault that has no code of its own */
+    HURRAY_ERR_INVALID_TYPE = -4,   /* element type, device or memory class tag */
+    HURRAY_ERR_BUFFER_TOO_SMALL = -5,
+    HURRAY_ERR_NULL_POINTER = -6,
+    HURRAY_ERR_INTERNAL_PANIC = -7, /* never returned by this library */
+    HURRAY_ERR_INVALID_SYNC_MODE = -8,
+    HURRAY_ERR_SYNC_MODE_MISMATCH = -9,
+    HURRAY_ERR_INTERNAL = -10, /* also: quantization and composite rules */
+    HURRAY_ERR_INDEX_OUT_OF_BOUNDS = -11,
+    HURRAY_ERR_OUT_OF_MEMORY = -12,
+    HURRAY_ERR_INVALID_ARGUMENT = -13, /* a value that no tensor could make right */
+    HURRAY_ERR_UNSUPPORTED = -14,      /* valid, but not by this path */
+    HURRAY_ERR_COPY_REQUIRED = -15,    /* the caller forbade the copy that would be needed */
+    HURRAY_ERR_BAD_PRODUCER = -16      /* what another library handed over breaks its contract */
+};
+
+/* The constant's name, "HURRAY_ERR_INVALID_MAGIC"; "unknown status" for any other number. */
+HURRAY_API const char *hurray_status_name(HurrayStatus status);
+
+/*
+ * Why the last function that failed on this thread did so: one sentence without a newline, UTF-8,
+ * valid until the next failure on this thread. Empty before the first failure.
+ */
+HURRAY_API const char *hurray_error_message(void);
+
+/* The version of the established functions (spec 7.2) that this header declares. */
+#define HURRAY_C_ABI_VERSION 4u
+
+/* The version of the library that is running, to be compared with HURRAY_C_ABI_VERSION. */
+HURRAY_API uint32_t hurray_c_abi_version(void);
+
+HURRAY_END_DECLS
+
+#endif

@@ -1,0 +1,489 @@
+/*
+ * The descriptor as bytes and as an object (include/hurray/descriptor.h, spec 1).
+ *
+ * Decoding reads the parts into one block, then asks validate.c about the whole. No number from the
+ * bytes is used as a size before it was compared with the length that is there.
+ */
+#include "descriptor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checked.h"
+#include "fail.h"
+#include "layout.h"
+#include "quantization.h"
+#include "sections.h"
+
+enum {
+    HAS_QUANTIZATION = 1u << 0,
+    HAS_SHARD = 1u << 1,
+    HAS_EXTENSION_TYPE = 1u << 2,
+    HAS_STATISTICS = 1u << 3,
+    HAS_COMPOSITE_MEMBER = 1u << 4,
+    KNOWN_FLAGS = (1u << 5) - 1
+};
+
+#define HANDLE_WIRE_SIZE 16u
+
+/* ---- encode ---- */
+
+static uint32_t flags_of(const HurrayDescriptorFields *fields) {
+    return (fields->quantization != NULL ? (uint32_t)HAS_QUANTIZATION : 0) |
+           (fields->shard != NULL ? (uint32_t)HAS_SHARD : 0) |
+           (fields->extension_type != NULL ? (uint32_t)HAS_EXTENSION_TYPE : 0) |
+           (fields->statistics != NULL ? (uint32_t)HAS_STATISTICS : 0) |
+           (fields->member != NULL ? (uint32_t)HAS_COMPOSITE_MEMBER : 0);
+}
+
+static void write_handle(const HurrayBufferHandle *handle, ByteWriter *writer) {
+    write_u64(writer, handle->byte_size);
+    write_u32(writer, handle->alignment);
+    write_u8(writer, handle->device_tag);
+    write_u8(writer, handle->sync_mode);
+    write_u8(writer, handle->memory_class);
+    write_u8(writer, 0);
+}
+
+/* The section is preceded by its length, so its payload is counted first. */
+static void write_quantization(const HurrayQuantization *quantization, ByteWriter *writer) {
+    ByteWriter counter = {NULL, 0, 0};
+    hri_quantization_encode(quantization, &counter);
+    write_u32(writer, (uint32_t)counter.position);
+    hri_quantization_encode(quantization, writer);
+}
+
+static void write_sections(const HurrayDescriptorFields *fields, ByteWriter *writer) {
+    if (fields->quantization != NULL) write_quantization(fields->quantization, writer);
+    if (fields->shard != NULL) hri_shard_encode(fields->shard, fields->rank, writer);
+    if (fields->statistics != NULL) hri_statistics_encode(fields->statistics, writer);
+    if (fields->extension_type != NULL) hri_extension_type_encode(fields->extension_type, writer);
+    if (fields->member != NULL) hri_member_encode(fields->member, writer);
+}
+
+/* Writes valid fields; `length` goes into the header. */
+static void write_descriptor(const HurrayDescriptorFields *fields, uint32_t length,
+                             ByteWriter *writer) {
+    write_bytes(writer, HURRAY_DESCRIPTOR_MAGIC, 4);
+    write_u8(writer, HURRAY_FORMAT_VERSION_MAJOR);
+    write_u8(writer, HURRAY_FORMAT_VERSION_MINOR);
+    write_u32(writer, length);
+    write_u32(writer, flags_of(fields));
+    write_u8(writer, fields->type_tag);
+    write_u8(writer, fields->layout.tag);
+    write_u32(writer, fields->rank);
+    for (uint32_t k = 0; k < fields->rank; k++) write_u64(writer, fields->shape[k]);
+    write_u64(writer, fields->byte_offset);
+    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    if (kind->encode != NULL) kind->encode(&fields->layout, fields->rank, writer);
+    write_u8(writer, (uint8_t)fields->buffer_count);
+    for (uint32_t i = 0; i < fields->buffer_count; i++) write_handle(&fields->buffers[i], writer);
+    write_sections(fields, writer);
+}
+
+HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
+                                            uint64_t *out_bytes) {
+    if (out_bytes == NULL) return hri_fail_null("out_bytes");
+    HurrayStatus status = hurray_descriptor_validate(fields);
+    if (status != HURRAY_OK) return status;
+    ByteWriter counter = {NULL, 0, 0};
+    write_descriptor(fields, 0, &counter);
+    if (counter.position > UINT32_MAX) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "the descriptor would take %zu bytes; descriptor_length holds 2^32 − 1",
+                        counter.position);
+    }
+    *out_bytes = counter.position;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_encode(const HurrayDescriptorFields *fields, uint8_t *bytes,
+                                      uintptr_t capacity, uintptr_t *out_length) {
+    if (bytes == NULL) return hri_fail_null("bytes");
+    if (out_length == NULL) return hri_fail_null("out_length");
+    uint64_t size = 0;
+    HurrayStatus status = hurray_descriptor_encoded_size(fields, &size);
+    if (status != HURRAY_OK) return status;
+    if (size > capacity) {
+        return hri_fail(HURRAY_ERR_BUFFER_TOO_SMALL,
+                        "the descriptor takes %" PRIu64 " bytes, there is room for %" PRIu64, size,
+                        (uint64_t)capacity);
+    }
+    ByteWriter writer = {bytes, capacity, 0};
+    write_descriptor(fields, (uint32_t)size, &writer);
+    *out_length = (uintptr_t)size;
+    return HURRAY_OK;
+}
+
+/* ---- decode ---- */
+
+HurrayStatus hurray_descriptor_peek_length(const uint8_t *bytes, uintptr_t length,
+                                           uint32_t *out_descriptor_length) {
+    if (bytes == NULL) return hri_fail_null("bytes");
+    if (out_descriptor_length == NULL) return hri_fail_null("out_descriptor_length");
+    if (length < HURRAY_DESCRIPTOR_PREFIX_SIZE) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "descriptor: %" PRIu64 " bytes, fewer than the %u of its prefix",
+                        (uint64_t)length, HURRAY_DESCRIPTOR_PREFIX_SIZE);
+    }
+    if (memcmp(bytes, HURRAY_DESCRIPTOR_MAGIC, 4) != 0) {
+        return hri_fail(HURRAY_ERR_INVALID_MAGIC,
+                        "magic is %02X %02X %02X %02X; expected 48 52 52 59 (\"HRRY\")", bytes[0],
+                        bytes[1], bytes[2], bytes[3]);
+    }
+    if (bytes[4] != HURRAY_FORMAT_VERSION_MAJOR) {
+        return hri_fail(HURRAY_ERR_VERSION_MISMATCH, "version_major %u; this library reads %u",
+                        bytes[4], HURRAY_FORMAT_VERSION_MAJOR);
+    }
+    uint32_t descriptor_length = load_u32(bytes + 6);
+    if (descriptor_length < HURRAY_DESCRIPTOR_HEADER_SIZE) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "descriptor_length %" PRIu32 " is less than the %u of the fixed header",
+                        descriptor_length, HURRAY_DESCRIPTOR_HEADER_SIZE);
+    }
+    *out_descriptor_length = descriptor_length;
+    return HURRAY_OK;
+}
+
+/* The rest of the fixed header. */
+static HurrayStatus read_header(ByteReader *reader, uint32_t *flags,
+                                HurrayDescriptorFields *fields) {
+    read_bytes(reader, HURRAY_DESCRIPTOR_PREFIX_SIZE);
+    *flags = read_u32(reader);
+    fields->type_tag = read_u8(reader);
+    fields->layout.tag = read_u8(reader);
+    fields->rank = read_u32(reader);
+    if ((*flags & ~(uint32_t)KNOWN_FLAGS) != 0) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "flags 0x%08" PRIX32 " have unknown bits; expected none above bit 4",
+                        *flags);
+    }
+    if (fields->rank > HURRAY_MAX_RANK) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT, "rank %" PRIu32 " is greater than %u",
+                        fields->rank, HURRAY_MAX_RANK);
+    }
+    return HURRAY_OK;
+}
+
+static HurrayStatus ends_inside(const char *part, const ByteReader *reader) {
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                    "descriptor_length %zu ends inside the %s", reader->length, part);
+}
+
+static HurrayStatus read_shape(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
+    if (reader_left(reader) < (size_t)fields->rank * 8 + 8) return ends_inside("shape", reader);
+    uint64_t *shape = arena_take(arena, (size_t)fields->rank * sizeof(uint64_t));
+    for (uint32_t k = 0; k < fields->rank; k++) shape[k] = read_u64(reader);
+    fields->shape = shape;
+    fields->byte_offset = read_u64(reader);
+    return HURRAY_OK;
+}
+
+static HurrayStatus read_layout(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
+    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    /* Without a row nobody knows how long the fields are: validation says what it is about. */
+    if (kind == NULL) return hurray_descriptor_validate(fields);
+    if (kind->decode == NULL) return HURRAY_OK;
+    HurrayStatus status = kind->decode(reader, fields->rank, arena, &fields->layout);
+    if (status == HURRAY_OK && reader->failed) return ends_inside("layout fields", reader);
+    return status;
+}
+
+static HurrayStatus read_buffers(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
+    uint32_t count = read_u8(reader);
+    if (reader->failed || reader_left(reader) < (size_t)count * HANDLE_WIRE_SIZE) {
+        return ends_inside("buffer table", reader);
+    }
+    HurrayBufferHandle *handles = arena_take(arena, count * sizeof(HurrayBufferHandle));
+    for (uint32_t i = 0; i < count; i++) {
+        handles[i].byte_size = read_u64(reader);
+        handles[i].alignment = read_u32(reader);
+        handles[i].device_tag = read_u8(reader);
+        handles[i].sync_mode = read_u8(reader);
+        handles[i].memory_class = read_u8(reader);
+        uint8_t reserved = read_u8(reader);
+        if (reserved != 0) {
+            return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                            "buffer %" PRIu32 ": reserved byte is 0x%02X; expected 0", i, reserved);
+        }
+    }
+    fields->buffers = handles;
+    fields->buffer_count = count;
+    return HURRAY_OK;
+}
+
+static HurrayStatus read_quantization(ByteReader *reader, Arena *arena,
+                                      struct HurrayDescriptor *out) {
+    uint32_t length = read_u32(reader);
+    const uint8_t *payload = read_bytes(reader, length);
+    if (payload == NULL) return ends_inside("quantization section", reader);
+    ByteReader section = {payload, length, 0, false};
+    HurrayStatus status = hri_quantization_decode(&section, &out->quantization);
+    if (status != HURRAY_OK) return status;
+    out->quantization.trailing =
+        arena_copy(arena, out->quantization.trailing, out->quantization.trailing_size);
+    out->fields.quantization = &out->quantization;
+    return HURRAY_OK;
+}
+
+static HurrayStatus read_shard(ByteReader *reader, Arena *arena, struct HurrayDescriptor *out) {
+    uint32_t rank = out->fields.rank;
+    if (reader_left(reader) < (size_t)rank * 16) return ends_inside("shard section", reader);
+    uint64_t *parent_shape = arena_take(arena, (size_t)rank * sizeof(uint64_t));
+    uint64_t *shard_offset = arena_take(arena, (size_t)rank * sizeof(uint64_t));
+    out->fields.shard = &out->shard;
+    return hri_shard_decode(reader, rank, parent_shape, shard_offset, &out->shard);
+}
+
+/* In the order of spec 1.7, which is not the order of the flag bits. */
+static HurrayStatus read_sections(ByteReader *reader, uint32_t flags, Arena *arena,
+                                  struct HurrayDescriptor *out) {
+    HurrayStatus status = HURRAY_OK;
+    if ((flags & HAS_QUANTIZATION) != 0) status = read_quantization(reader, arena, out);
+    if (status == HURRAY_OK && (flags & HAS_SHARD) != 0) status = read_shard(reader, arena, out);
+    if (status == HURRAY_OK && (flags & HAS_STATISTICS) != 0) {
+        out->fields.statistics = &out->statistics;
+        status = hri_statistics_decode(reader, &out->statistics);
+    }
+    if (status == HURRAY_OK && (flags & HAS_EXTENSION_TYPE) != 0) {
+        out->fields.extension_type = &out->extension_type;
+        status = hri_extension_type_decode(reader, &out->extension_type);
+    }
+    if (status == HURRAY_OK && (flags & HAS_COMPOSITE_MEMBER) != 0) {
+        out->fields.member = &out->member;
+        status = hri_member_decode(reader, &out->member);
+    }
+    return status;
+}
+
+/* A greater minor version may have appended parts that we skip (spec 1.9); ours has not. */
+static HurrayStatus check_end(const ByteReader *reader) {
+    if (reader->failed) return ends_inside("last section", reader);
+    uint8_t minor = reader->bytes[5];
+    if (reader_left(reader) != 0 && minor <= HURRAY_FORMAT_VERSION_MINOR) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "descriptor_length %zu, but its parts end at byte %zu", reader->length,
+                        reader->position);
+    }
+    return HURRAY_OK;
+}
+
+static HurrayStatus read_descriptor(ByteReader *reader, Arena *arena,
+                                    struct HurrayDescriptor *out) {
+    uint32_t flags = 0;
+    HurrayDescriptorFields *fields = &out->fields;
+    HurrayStatus status = read_header(reader, &flags, fields);
+    if (status == HURRAY_OK) status = read_shape(reader, arena, fields);
+    if (status == HURRAY_OK) status = read_layout(reader, arena, fields);
+    if (status == HURRAY_OK) status = read_buffers(reader, arena, fields);
+    if (status == HURRAY_OK) status = read_sections(reader, flags, arena, out);
+    if (status == HURRAY_OK) status = check_end(reader);
+    if (status == HURRAY_OK) status = hurray_descriptor_validate(fields);
+    return status;
+}
+
+/*
+ * A block for a descriptor and an arena behind it. Every array in memory is as long as on the wire,
+ * so the wire length bounds the arena; each of the (at most six) arrays may need rounding up.
+ */
+static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
+    size_t head = arena_footprint(sizeof(struct HurrayDescriptor));
+    struct HurrayDescriptor *descriptor = malloc(head + arena_bytes);
+    if (descriptor == NULL) {
+        hri_fail_memory(head + arena_bytes);
+        return NULL;
+    }
+    memset(descriptor, 0, sizeof *descriptor);
+    arena->next = (uint8_t *)descriptor + head;
+    arena->end = arena->next + arena_bytes;
+    return descriptor;
+}
+
+#define MAX_ARRAYS 6u
+
+HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
+                                      HurrayDescriptor **out) {
+    if (out == NULL) return hri_fail_null("out");
+    uint32_t descriptor_length = 0;
+    HurrayStatus status = hurray_descriptor_peek_length(bytes, length, &descriptor_length);
+    if (status != HURRAY_OK) return status;
+    if (descriptor_length > length) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "descriptor_length %" PRIu32 ", but there are only %" PRIu64 " bytes",
+                        descriptor_length, (uint64_t)length);
+    }
+    Arena arena;
+    HurrayDescriptor *descriptor =
+        allocate((size_t)descriptor_length + MAX_ARRAYS * ARENA_ALIGNMENT, &arena);
+    if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
+    ByteReader reader = {bytes, descriptor_length, 0, false};
+    status = read_descriptor(&reader, &arena, descriptor);
+    if (status != HURRAY_OK) {
+        free(descriptor);
+        return status;
+    }
+    *out = descriptor;
+    return HURRAY_OK;
+}
+
+/* ---- objects ---- */
+
+size_t hri_descriptor_footprint(const HurrayDescriptorFields *fields) {
+    size_t rank_bytes = (size_t)fields->rank * sizeof(uint64_t);
+    size_t bytes = arena_footprint(rank_bytes) +
+                   arena_footprint(fields->buffer_count * sizeof(HurrayBufferHandle));
+    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    if (kind->footprint != NULL) bytes += kind->footprint(&fields->layout, fields->rank);
+    if (fields->quantization != NULL) {
+        bytes += arena_footprint(fields->quantization->trailing_size);
+    }
+    if (fields->shard != NULL) bytes += 2 * arena_footprint(rank_bytes);
+    return bytes;
+}
+
+void hri_descriptor_copy(const HurrayDescriptorFields *fields, Arena *arena,
+                         struct HurrayDescriptor *out) {
+    size_t rank_bytes = (size_t)fields->rank * sizeof(uint64_t);
+    HurrayDescriptorFields *copy = &out->fields;
+    *copy = *fields;
+    copy->shape = arena_copy(arena, fields->shape, rank_bytes);
+    copy->buffers =
+        arena_copy(arena, fields->buffers, fields->buffer_count * sizeof(HurrayBufferHandle));
+    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    if (kind->copy != NULL) kind->copy(&copy->layout, fields->rank, arena);
+    if (fields->quantization != NULL) {
+        out->quantization = *fields->quantization;
+        out->quantization.trailing = arena_copy(arena, fields->quantization->trailing,
+                                                fields->quantization->trailing_size);
+        copy->quantization = &out->quantization;
+    }
+    if (fields->shard != NULL) {
+        out->shard.parent_shape = arena_copy(arena, fields->shard->parent_shape, rank_bytes);
+        out->shard.shard_offset = arena_copy(arena, fields->shard->shard_offset, rank_bytes);
+        copy->shard = &out->shard;
+    }
+    if (fields->statistics != NULL) {
+        out->statistics = *fields->statistics;
+        copy->statistics = &out->statistics;
+    }
+    if (fields->extension_type != NULL) {
+        out->extension_type = *fields->extension_type;
+        copy->extension_type = &out->extension_type;
+    }
+    if (fields->member != NULL) {
+        out->member = *fields->member;
+        copy->member = &out->member;
+    }
+}
+
+HurrayStatus hurray_descriptor_create(const HurrayDescriptorFields *fields,
+                                      HurrayDescriptor **out) {
+    if (out == NULL) return hri_fail_null("out");
+    HurrayStatus status = hurray_descriptor_validate(fields);
+    if (status != HURRAY_OK) return status;
+    Arena arena;
+    HurrayDescriptor *descriptor = allocate(hri_descriptor_footprint(fields), &arena);
+    if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
+    hri_descriptor_copy(fields, &arena, descriptor);
+    *out = descriptor;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_destroy(HurrayDescriptor *descriptor) {
+    if (descriptor == NULL) return hri_fail_null("descriptor");
+    free(descriptor);
+    return HURRAY_OK;
+}
+
+const HurrayDescriptorFields *hurray_descriptor_fields(const HurrayDescriptor *descriptor) {
+    return descriptor == NULL ? NULL : &descriptor->fields;
+}
+
+/* ---- comparison ---- */
+
+static bool equal_handles(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
+    for (uint32_t i = 0; i < a->buffer_count; i++) {
+        const HurrayBufferHandle *x = &a->buffers[i], *y = &b->buffers[i];
+        if (x->byte_size != y->byte_size || x->alignment != y->alignment ||
+            x->device_tag != y->device_tag || x->sync_mode != y->sync_mode ||
+            x->memory_class != y->memory_class) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool equal_layouts(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
+    const LayoutKind *kind = hri_layout_kind(a->layout.tag);
+    return kind != NULL &&
+           (kind->equal == NULL || kind->equal(&a->layout, &b->layout, a->rank));
+}
+
+static bool equal_sections(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
+    return flags_of(a) == flags_of(b) &&
+           (a->quantization == NULL ||
+            hri_quantization_equal(a->quantization, b->quantization)) &&
+           (a->shard == NULL || hri_shard_equal(a->shard, b->shard, a->rank)) &&
+           (a->statistics == NULL || hri_statistics_equal(a->statistics, b->statistics)) &&
+           (a->extension_type == NULL ||
+            hri_extension_type_equal(a->extension_type, b->extension_type)) &&
+           (a->member == NULL || a->member->role == b->member->role);
+}
+
+bool hurray_descriptor_equal(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
+    if (a == NULL || b == NULL) return false;
+    return a->type_tag == b->type_tag && a->layout.tag == b->layout.tag && a->rank == b->rank &&
+           a->byte_offset == b->byte_offset && a->buffer_count == b->buffer_count &&
+           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof(uint64_t)) == 0) &&
+           equal_layouts(a, b) && equal_handles(a, b) && equal_sections(a, b);
+}
+
+/* ---- established accessors ---- */
+
+HurrayStatus hurray_descriptor_element_type_tag(const HurrayDescriptor *descriptor, uint8_t *out) {
+    if (descriptor == NULL || out == NULL) return hri_fail_null(out ? "descriptor" : "out");
+    *out = descriptor->fields.type_tag;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_layout_tag(const HurrayDescriptor *descriptor, uint8_t *out) {
+    if (descriptor == NULL || out == NULL) return hri_fail_null(out ? "descriptor" : "out");
+    *out = descriptor->fields.layout.tag;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_rank(const HurrayDescriptor *descriptor, uint32_t *out) {
+    if (descriptor == NULL || out == NULL) return hri_fail_null(out ? "descriptor" : "out");
+    *out = descriptor->fields.rank;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_shape(const HurrayDescriptor *descriptor, uint64_t *out_dims,
+                                     uintptr_t *inout_rank) {
+    if (descriptor == NULL || inout_rank == NULL) {
+        return hri_fail_null(inout_rank ? "descriptor" : "inout_rank");
+    }
+    uintptr_t capacity = *inout_rank;
+    uint32_t rank = descriptor->fields.rank;
+    *inout_rank = rank;
+    if (rank != 0 && (out_dims == NULL || capacity < rank)) {
+        return hri_fail(HURRAY_ERR_BUFFER_TOO_SMALL,
+                        "out_dims has room for %" PRIu64 " extents; the rank is %" PRIu32,
+                        out_dims == NULL ? 0 : (uint64_t)capacity, rank);
+    }
+    if (rank != 0) memcpy(out_dims, descriptor->fields.shape, rank * sizeof(uint64_t));
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_byte_offset(const HurrayDescriptor *descriptor, uint64_t *out) {
+    if (descriptor == NULL || out == NULL) return hri_fail_null(out ? "descriptor" : "out");
+    *out = descriptor->fields.byte_offset;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_buffer_count(const HurrayDescriptor *descriptor, uint32_t *out) {
+    if (descriptor == NULL || out == NULL) return hri_fail_null(out ? "descriptor" : "out");
+    *out = descriptor->fields.buffer_count;
+    return HURRAY_OK;
+}

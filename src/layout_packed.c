@@ -1,0 +1,75 @@
+/*
+ * Row-major and column-major (spec 2.1): elements packed without gaps, last or first dimension
+ * fastest. The only thing that stretches them is a quantization scheme that pads a partial last
+ * block (spec 3).
+ */
+#include <inttypes.h>
+
+#include "checked.h"
+#include "fail.h"
+#include "layout.h"
+#include "quantization.h"
+
+/* The shape as stored, padding included; false on overflow. `fields` has no dynamic dimension. */
+static bool stored_shape(const HurrayDescriptorFields *fields, uint64_t *out) {
+    for (uint32_t k = 0; k < fields->rank; k++) {
+        if (!hri_quantization_stored_extent(fields, k, &out[k])) return false;
+    }
+    return true;
+}
+
+static HurrayStatus check_reach(const HurrayDescriptorFields *fields, HurrayPacking packing) {
+    if (hurray_shape_is_empty(fields->shape, fields->rank) ||
+        hurray_shape_is_dynamic(fields->shape, fields->rank)) {
+        return HURRAY_OK;
+    }
+    uint64_t shape[HURRAY_MAX_RANK], count, bytes, end;
+    if (!stored_shape(fields, shape)) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "shape: an extent padded to whole quantization blocks is 2^64 or more");
+    }
+    HurrayStatus status = hurray_shape_count(shape, fields->rank, &count);
+    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
+    if (status != HURRAY_OK) return status;
+
+    uint64_t there = fields->buffers[0].byte_size;
+    if (!checked_add_u64(bytes, fields->byte_offset, &end) || end > there) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "buffer 0 (data): %" PRIu64 " bytes, but %" PRIu64 " elements of %" PRIu32
+                        " bits take %" PRIu64 " after byte_offset %" PRIu64,
+                        there, count, packing.bits, bytes, fields->byte_offset);
+    }
+    return HURRAY_OK;
+}
+
+static bool row_major_strides(const HurrayDescriptorFields *fields, int64_t *out) {
+    uint64_t shape[HURRAY_MAX_RANK];
+    return !hurray_shape_is_dynamic(fields->shape, fields->rank) && stored_shape(fields, shape) &&
+           hurray_shape_row_major_strides(shape, fields->rank, out);
+}
+
+static bool col_major_strides(const HurrayDescriptorFields *fields, int64_t *out) {
+    uint64_t shape[HURRAY_MAX_RANK];
+    return !hurray_shape_is_dynamic(fields->shape, fields->rank) && stored_shape(fields, shape) &&
+           hurray_shape_col_major_strides(shape, fields->rank, out);
+}
+
+const LayoutKind hri_layout_row_major = {
+    .tag = HURRAY_LAYOUT_ROW_MAJOR,
+    .name = "row_major",
+    .min_rank = 0,
+    .max_rank = HURRAY_MAX_RANK,
+    .buffer_count = 1,
+    .check_reach = check_reach,
+    .strides = row_major_strides,
+};
+
+const LayoutKind hri_layout_col_major = {
+    .tag = HURRAY_LAYOUT_COL_MAJOR,
+    .name = "col_major",
+    .min_rank = 1,
+    .max_rank = HURRAY_MAX_RANK,
+    .buffer_count = 1,
+    .check_reach = check_reach,
+    .strides = col_major_strides,
+};

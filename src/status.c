@@ -1,0 +1,54 @@
+/* Status names and the thread's last message (include/hurray/status.h, spec 7.1). */
+#include <hurray/status.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "fail.h"
+
+#define MESSAGE_SIZE 512
+
+static _Thread_local char message[MESSAGE_SIZE];
+
+const char *hurray_status_name(HurrayStatus status) {
+    switch (status) {
+    case HURRAY_OK: return "HURRAY_OK";
+    case HURRAY_ERR_INVALID_MAGIC: return "HURRAY_ERR_INVALID_MAGIC";
+    case HURRAY_ERR_VERSION_MISMATCH: return "HURRAY_ERR_VERSION_MISMATCH";
+    case HURRAY_ERR_INVALID_LAYOUT: return "HURRAY_ERR_INVALID_LAYOUT";
+    case HURRAY_ERR_INVALID_TYPE: return "HURRAY_ERR_INVALID_TYPE";
+    case HURRAY_ERR_BUFFER_TOO_SMALL: return "HURRAY_ERR_BUFFER_TOO_SMALL";
+    case HURRAY_ERR_NULL_POINTER: return "HURRAY_ERR_NULL_POINTER";
+    case HURRAY_ERR_INTERNAL_PANIC: return "HURRAY_ERR_INTERNAL_PANIC";
+    case HURRAY_ERR_INVALID_SYNC_MODE: return "HURRAY_ERR_INVALID_SYNC_MODE";
+    case HURRAY_ERR_SYNC_MODE_MISMATCH: return "HURRAY_ERR_SYNC_MODE_MISMATCH";
+    case HURRAY_ERR_INTERNAL: return "HURRAY_ERR_INTERNAL";
+    case HURRAY_ERR_INDEX_OUT_OF_BOUNDS: return "HURRAY_ERR_INDEX_OUT_OF_BOUNDS";
+    case HURRAY_ERR_OUT_OF_MEMORY: return "HURRAY_ERR_OUT_OF_MEMORY";
+    case HURRAY_ERR_INVALID_ARGUMENT: return "HURRAY_ERR_INVALID_ARGUMENT";
+    case HURRAY_ERR_UNSUPPORTED: return "HURRAY_ERR_UNSUPPORTED";
+    case HURRAY_ERR_COPY_REQUIRED: return "HURRAY_ERR_COPY_REQUIRED";
+    case HURRAY_ERR_BAD_PRODUCER: return "HURRAY_ERR_BAD_PRODUCER";
+    default: return "unknown status";
+    }
+}
+
+const char *hurray_error_message(void) { return message; }
+
+uint32_t hurray_c_abi_version(void) { return HURRAY_C_ABI_VERSION; }
+
+HurrayStatus hri_fail(HurrayStatus status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+HurrayStatus hri_fail_null(const char *parameter) {
+    return hri_fail(HURRAY_ERR_NULL_POINTER, "%s is NULL", parameter);
+}
+
+HurrayStatus hri_fail_memory(unsigned long long bytes) {
+    return hri_fail(HURRAY_ERR_OUT_OF_MEMORY, "no memory for %llu bytes", bytes);
+}

@@ -1,0 +1,245 @@
+/*
+ * What the files of the extension share: the state of a module, and the functions they offer each
+ * other. A file per Python concept; each makes its types in its own `…_setup(module, state)`.
+ *
+ * Nothing here is static and mutable: state hangs on the module, so that every interpreter has its
+ * own. Types cannot be subclassed, which makes Py_TYPE(self) the exact type and its state ours.
+ */
+#ifndef HURRAY_PYTHON_CORE_H
+#define HURRAY_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <hurray/hurray.h>
+#include <stdbool.h>
+
+/* ---- module state ---- */
+
+/* Attribute and keyword names that are looked up on hot paths, interned once. X(identifier) */
+#define CORE_NAMES(X) \
+    X(__array__) \
+    X(__array_interface__) \
+    X(__dlpack__) \
+    X(__dlpack_c_exchange_api__) \
+    X(__dlpack_device__) \
+    X(__hurray__) \
+    X(astype) \
+    X(copy) \
+    X(device) \
+    X(dl_device) \
+    X(dtype) \
+    X(max_version) \
+    X(stream)
+
+typedef struct CoreState {
+    /* errors.c */
+    PyObject *InvalidDescriptorError;
+    PyObject *BufferError;
+    PyObject *CopyRequiredError;
+    PyObject *UnsupportedError;
+    PyObject *FileError;
+    PyObject *StreamError;
+    PyObject *InternalError;
+    PyObject *ExportRefused; /* built-in BufferError and UnsupportedError at once (spec 8.1) */
+    PyObject *MissingName;   /* FileError and KeyError at once */
+
+    /* dtype.c */
+    PyTypeObject *DtypeType;
+    PyObject *dtypes[256]; /* by tag; NULL for tags that are no type */
+
+    /* device.c */
+    PyTypeObject *DeviceType;
+    PyObject *cpu; /* Device('cpu'), which nearly every tensor has */
+
+    /* layout.c */
+    PyTypeObject *LayoutType; /* abstract base */
+    PyTypeObject *RowMajorLayoutType;
+    PyTypeObject *ColMajorLayoutType;
+    PyTypeObject *StridedLayoutType;
+
+    /* descriptor.c */
+    PyTypeObject *DescriptorType;
+    PyTypeObject *BufferHandleType;
+
+    /* tensor.c */
+    PyTypeObject *TensorType;
+
+    /* numpy.c */
+    PyTypeObject *AlignedAllocatorType;
+    void *numpy_api;        /* NumPy's C API table, NULL until NumPy is first needed */
+    PyObject *ml_dtypes[256]; /* descr objects by tag, filled when ml_dtypes is first needed */
+    bool ml_dtypes_loaded;
+
+    /* dlpack.c */
+    PyObject *exchange_api; /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
+    PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
+
+    struct {
+#define X(name) PyObject *name;
+        CORE_NAMES(X)
+#undef X
+    } names;
+} CoreState;
+
+extern struct PyModuleDef core_module; /* module.c */
+
+static inline CoreState *core_state_of_module(PyObject *module) {
+    return (CoreState *)PyModule_GetState(module);
+}
+
+/* The state behind an object whose type is one of ours. */
+static inline CoreState *core_state_of(PyObject *self) {
+    return (CoreState *)PyType_GetModuleState(Py_TYPE(self));
+}
+
+/* The state of this interpreter's module where no object leads to it; NULL with an exception. */
+CoreState *core_state_find(void);
+
+/* Makes a heap type in the module and adds it under its own name. Borrowed from the state; NULL
+ * with an exception. */
+PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
+
+/* ---- errors.c ---- */
+
+int errors_setup(PyObject *module, CoreState *state);
+
+/*
+ * Sets the exception of a failed library call, with the library's message, and returns NULL.
+ * This is the one place where a HurrayStatus becomes a class:
+ *   INVALID_MAGIC, VERSION_MISMATCH, INVALID_LAYOUT, INVALID_TYPE, INVALID_SYNC_MODE,
+ *   SYNC_MODE_MISMATCH, INTERNAL (quantization, composite) -> InvalidDescriptorError
+ *   BUFFER_TOO_SMALL, BAD_PRODUCER, NULL_POINTER -> hurray.BufferError
+ *   INDEX_OUT_OF_BOUNDS -> IndexError   OUT_OF_MEMORY -> MemoryError
+ *   INVALID_ARGUMENT -> ValueError      UNSUPPORTED -> UnsupportedError
+ *   COPY_REQUIRED -> CopyRequiredError  INTERNAL_PANIC, unknown -> InternalError
+ */
+PyObject *raise_status(CoreState *state, HurrayStatus status);
+
+/* The same message as an exception of the caller's choice. Returns NULL. */
+PyObject *raise_status_as(PyObject *exception, HurrayStatus status);
+
+/* ---- owner.c: a Python object that keeps memory alive ---- */
+
+/*
+ * A context for owner_release that holds a new reference to `object` and knows its interpreter;
+ * NULL with MemoryError.
+ */
+void *owner_new(PyObject *object);
+/* A HurrayReleaseCallback: drops the reference, from any thread, attached to Python or not. While
+ * the interpreter goes down the reference is left alone. */
+void owner_release(void *data, void *context);
+/* Undoes owner_new on a path that failed; the caller holds the GIL. */
+void owner_discard(void *context);
+
+/* ---- dtype.c ---- */
+
+int dtype_setup(PyObject *module, CoreState *state);
+/* The Dtype of a tag, borrowed: NULL with InvalidDescriptorError for no type. */
+PyObject *dtype_from_tag(CoreState *state, uint8_t tag);
+/* The tag of a Dtype; false with TypeError naming `argument` for anything else. */
+bool dtype_as_tag(CoreState *state, PyObject *object, const char *argument, uint8_t *out);
+
+/* ---- device.c ---- */
+
+int device_setup(PyObject *module, CoreState *state);
+/* A new reference to a Device of that value; the cpu one is shared. NULL with an exception. */
+PyObject *device_new(CoreState *state, HurrayDevice device);
+/* The value of a Device; false with TypeError naming `argument` for anything else. */
+bool device_as_value(CoreState *state, PyObject *object, const char *argument, HurrayDevice *out);
+
+/* ---- layout.c ---- */
+
+int layout_setup(PyObject *module, CoreState *state);
+/* A new Layout object of that value; NULL with an exception. */
+PyObject *layout_new(CoreState *state, const HurrayLayout *layout, uint32_t rank);
+/* The value of a Layout, borrowing its arrays, with the number of dimensions it has fields for (0
+ * where it has none); false with TypeError naming hurray.Layout for anything else. */
+bool layout_as_value(CoreState *state, PyObject *object, HurrayLayout *out, uint32_t *out_rank);
+
+/* ---- descriptor.c ---- */
+
+int descriptor_setup(PyObject *module, CoreState *state);
+/* A new Descriptor that is a copy of valid fields. */
+PyObject *descriptor_new(CoreState *state, const HurrayDescriptorFields *fields);
+/* A new tuple of BufferHandle; `device` is the Device they all show. */
+PyObject *buffer_handles_new(CoreState *state, const HurrayDescriptorFields *fields,
+                             PyObject *device);
+/* shape as Python shows it: a tuple of int, None where dynamic. */
+PyObject *shape_tuple(const uint64_t *shape, uint32_t rank);
+/* i64[rank] as a tuple of int. */
+PyObject *strides_tuple(const int64_t *strides, uint32_t rank);
+
+/*
+ * Reads a shape: any sequence of ints >= 0 or None (dynamic), or one int. Writes at most
+ * HURRAY_MAX_RANK extents. False with an exception: TypeError for other things,
+ * InvalidDescriptorError for negative entries (mentioning None), entries of 2^64 − 1 and more, and
+ * more than 64 of them.
+ */
+bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank);
+
+/* ---- tensor.c ---- */
+
+typedef struct TensorObject {
+    PyObject_HEAD
+    HurrayTensor *tensor;
+    PyObject *device; /* the Device of all buffers */
+    PyObject *weak_references;
+} TensorObject;
+
+int tensor_setup(PyObject *module, CoreState *state);
+/* A new Tensor that takes over one reference to `tensor`, also on failure (NULL). */
+PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor);
+
+static inline bool tensor_check(CoreState *state, PyObject *object) {
+    return Py_IS_TYPE(object, state->TensorType);
+}
+
+static inline HurrayTensor *tensor_of(PyObject *self) { return ((TensorObject *)self)->tensor; }
+
+/*
+ * copy= of every function that has it: None -> IF_NEEDED, False -> NEVER, True -> ALWAYS (by truth
+ * value). False with an exception.
+ */
+bool copy_from_object(PyObject *object, HurrayCopy *out);
+
+/* From this many bytes on, a copy releases the GIL. */
+#define CORE_LARGE_COPY (1u << 18)
+
+/* ---- construct.c: zeros … eye, asarray ---- */
+
+int construct_setup(PyObject *module, CoreState *state);
+
+/* ---- buffer_protocol.c ---- */
+
+/* The Py_bf_getbuffer / Py_bf_releasebuffer slots of Tensor. */
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+/* The struct-module code of a dtype ("f", "Zd", …); NULL where it has none. */
+const char *buffer_format(uint8_t type_tag);
+/*
+ * A tensor over an object with the buffer protocol: typed by its format, shared or copied by the
+ * rule of adopt.h. UnsupportedError for a format without a dtype.
+ */
+PyObject *tensor_from_buffer(CoreState *state, PyObject *object, HurrayCopy copy);
+
+/* ---- dlpack.c ---- */
+
+int dlpack_setup(PyObject *module, CoreState *state);
+/* from_dlpack(object, device=None, copy=…): `device` is a Device or NULL. */
+PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *device, HurrayCopy copy);
+/* Whether type(object) has __dlpack__. */
+bool dlpack_is_producer(CoreState *state, PyObject *object);
+extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
+
+/* ---- numpy.c ---- */
+
+int numpy_setup(PyObject *module, CoreState *state);
+/* Whether the object is a numpy.ndarray; never imports NumPy (an array exists only where it is). */
+bool numpy_is_array(CoreState *state, PyObject *object);
+/* from_numpy(array, copy=…) */
+PyObject *tensor_from_numpy(CoreState *state, PyObject *array, HurrayCopy copy);
+extern PyMethodDef numpy_tensor_methods[];   /* __array__, to_numpy */
+extern PyGetSetDef numpy_tensor_getset[];    /* __array_interface__ */
+
+#endif

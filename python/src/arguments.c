@@ -1,0 +1,92 @@
+/* Matching arguments with a signature (arguments.h); errors are worded like CPython's. */
+#include "arguments.h"
+
+static int count_of(const Signature *signature, unsigned excluded) {
+    int count = 0;
+    for (const Argument *a = signature->arguments; a->name != NULL; a++) {
+        count += (a->flags & excluded) == 0;
+    }
+    return count;
+}
+
+static bool take_positional(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject **values) {
+    int count = count_of(signature, 0);
+    int most = count_of(signature, ARGUMENT_KEYWORD_ONLY);
+    for (int i = 0; i < count; i++) values[i] = i < nargs && i < most ? args[i] : NULL;
+    if (nargs <= most) return true;
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional argument%s (%zd given)",
+                 signature->function, most, most == 1 ? "" : "s", nargs);
+    return false;
+}
+
+static bool take_keyword(const Signature *signature, Py_ssize_t nargs, PyObject *name,
+                         PyObject *value, PyObject **values) {
+    if (!PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+        return false;
+    }
+    for (int i = 0; signature->arguments[i].name != NULL; i++) {
+        if (PyUnicode_CompareWithASCIIString(name, signature->arguments[i].name) != 0) continue;
+        if (values[i] == NULL) {
+            values[i] = value;
+            return true;
+        }
+        if (i < nargs) {
+            PyErr_Format(PyExc_TypeError,
+                         "argument for %s() given by name ('%s') and position (%d)",
+                         signature->function, signature->arguments[i].name, i + 1);
+        } else {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%s'",
+                         signature->function, signature->arguments[i].name);
+        }
+        return false;
+    }
+    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'",
+                 signature->function, name);
+    return false;
+}
+
+/* Everything is in its place: are all there that must be? */
+static bool finish(const Signature *signature, PyObject **values) {
+    for (int i = 0; signature->arguments[i].name != NULL; i++) {
+        const Argument *argument = &signature->arguments[i];
+        if ((argument->flags & ARGUMENT_REQUIRED) == 0) {
+            bool keep = (argument->flags & ARGUMENT_KEEP_NONE) != 0;
+            if (values[i] == Py_None && !keep) values[i] = NULL;
+        } else if (values[i] == NULL && (argument->flags & ARGUMENT_KEYWORD_ONLY) != 0) {
+            PyErr_Format(PyExc_TypeError, "%s() missing required keyword-only argument '%s'",
+                         signature->function, argument->name);
+            return false;
+        } else if (values[i] == NULL) {
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (pos %d)",
+                         signature->function, argument->name, i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool arguments_parse(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
+                     PyObject *kwnames, PyObject **values) {
+    if (!take_positional(signature, args, nargs, values)) return false;
+    Py_ssize_t named = kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+        if (!take_keyword(signature, nargs, name, args[nargs + i], values)) return false;
+    }
+    return finish(signature, values);
+}
+
+bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *kwargs,
+                         PyObject **values) {
+    Py_ssize_t nargs = PyTuple_GET_SIZE(args);
+    PyObject *const *items = ((PyTupleObject *)args)->ob_item;
+    if (!take_positional(signature, items, nargs, values)) return false;
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+    while (kwargs != NULL && PyDict_Next(kwargs, &position, &name, &value)) {
+        if (!take_keyword(signature, nargs, name, value, values)) return false;
+    }
+    return finish(signature, values);
+}

@@ -1,0 +1,58 @@
+/*
+ * Arguments of METH_FASTCALL | METH_KEYWORDS functions and of constructors, matched with a signature
+ * that is a constant table:
+ *
+ *     static const Signature from_numpy_signature = {
+ *         "from_numpy", {{"array", ARGUMENT_REQUIRED}, {"copy", ARGUMENT_KEYWORD_ONLY}}};
+ *     enum { ARRAY, COPY, ARGUMENT_COUNT };
+ *
+ *     PyObject *values[ARGUMENT_COUNT];
+ *     if (!arguments_parse(&from_numpy_signature, args, nargs, kwnames, values)) return NULL;
+ *
+ * Nothing is allocated, and nothing needs to be released: the values are the caller's references.
+ */
+#ifndef HURRAY_PYTHON_ARGUMENTS_H
+#define HURRAY_PYTHON_ARGUMENTS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+
+enum {
+    ARGUMENT_REQUIRED = 1u << 0,
+    ARGUMENT_KEYWORD_ONLY = 1u << 1, /* after all others */
+    ARGUMENT_KEEP_NONE = 1u << 2     /* see arguments_parse */
+};
+
+typedef struct Argument {
+    const char *name; /* ASCII */
+    unsigned flags;
+} Argument;
+
+#define ARGUMENTS_MAX 16
+
+typedef struct Signature {
+    const char *function;                  /* "from_numpy", for messages */
+    Argument arguments[ARGUMENTS_MAX + 1]; /* ended by a NULL name, which C fills in */
+} Signature;
+
+/*
+ * Fills `values`, one per argument of the signature, with borrowed references. NULL stands for an
+ * argument that is absent; an optional one that is None is absent too (spec 8: an explicit None
+ * means the default) unless ARGUMENT_KEEP_NONE. False with TypeError for too many or missing
+ * arguments, ones given twice, and unknown names.
+ */
+bool arguments_parse(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
+                     PyObject *kwnames, PyObject **values);
+
+/* The same for what tp_new receives: a tuple, and a dict or NULL. */
+bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *kwargs,
+                         PyObject **values);
+
+/* "boolean" arguments by truth value; `fallback` when absent (NULL). -1 with an exception. */
+static inline int argument_as_bool(PyObject *value, int fallback) {
+    return value == NULL ? fallback : PyObject_IsTrue(value);
+}
+
+#endif

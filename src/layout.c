@@ -9,6 +9,8 @@ static const LayoutKind *const kinds[] = {
     &hri_layout_strided,
 };
 
+const char *const hri_dense_roles[] = {"data"};
+
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
 const LayoutKind *hri_layout_kind(uint8_t tag) {

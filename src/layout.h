@@ -29,8 +29,13 @@ typedef struct LayoutKind {
     size_t (*footprint)(const HurrayLayout *layout, uint32_t rank);
     void (*copy)(HurrayLayout *layout, uint32_t rank, Arena *arena);
 
-    /* That the buffers hold what the shape reaches. Everything else has been checked. */
-    HurrayStatus (*check_reach)(const HurrayDescriptorFields *fields, HurrayPacking packing);
+    /* What each own buffer is for, "data" and the like. */
+    const char *const *buffer_roles;
+    /* The least size of each own buffer in bytes, u64[buffer_count], byte_offset included; 0 where a
+     * dynamic dimension leaves it unknown. Fails where no buffer could be large enough. `shape` and
+     * the layout's fields have been checked. */
+    HurrayStatus (*required_bytes)(const HurrayDescriptorFields *fields, HurrayPacking packing,
+                                   uint64_t *out);
 
     /* i64[rank] strides in elements; false where a dynamic dimension leaves them unknown. NULL for
      * layouts that have none. */
@@ -44,5 +49,8 @@ const LayoutKind *hri_layout_kind(uint8_t tag);
 extern const LayoutKind hri_layout_row_major; /* layout_packed.c */
 extern const LayoutKind hri_layout_col_major;
 extern const LayoutKind hri_layout_strided; /* layout_strided.c */
+
+/* The roles of a dense layout: {"data"}. */
+extern const char *const hri_dense_roles[];
 
 #endif

@@ -18,12 +18,14 @@ static bool stored_shape(const HurrayDescriptorFields *fields, uint64_t *out) {
     return true;
 }
 
-static HurrayStatus check_reach(const HurrayDescriptorFields *fields, HurrayPacking packing) {
+static HurrayStatus required_bytes(const HurrayDescriptorFields *fields, HurrayPacking packing,
+                                   uint64_t *out) {
+    out[0] = fields->byte_offset;
     if (hurray_shape_is_empty(fields->shape, fields->rank) ||
         hurray_shape_is_dynamic(fields->shape, fields->rank)) {
         return HURRAY_OK;
     }
-    uint64_t shape[HURRAY_MAX_RANK], count, bytes, end;
+    uint64_t shape[HURRAY_MAX_RANK], count, bytes;
     if (!stored_shape(fields, shape)) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "shape: an extent padded to whole quantization blocks is 2^64 or more");
@@ -31,13 +33,11 @@ static HurrayStatus check_reach(const HurrayDescriptorFields *fields, HurrayPack
     HurrayStatus status = hurray_shape_count(shape, fields->rank, &count);
     if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
     if (status != HURRAY_OK) return status;
-
-    uint64_t there = fields->buffers[0].byte_size;
-    if (!checked_add_u64(bytes, fields->byte_offset, &end) || end > there) {
+    if (!checked_add_u64(bytes, fields->byte_offset, &out[0])) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "buffer 0 (data): %" PRIu64 " bytes, but %" PRIu64 " elements of %" PRIu32
-                        " bits take %" PRIu64 " after byte_offset %" PRIu64,
-                        there, count, packing.bits, bytes, fields->byte_offset);
+                        "byte_offset %" PRIu64 " and the %" PRIu64
+                        " bytes of the elements add up to 2^64 or more",
+                        fields->byte_offset, bytes);
     }
     return HURRAY_OK;
 }
@@ -60,7 +60,8 @@ const LayoutKind hri_layout_row_major = {
     .min_rank = 0,
     .max_rank = HURRAY_MAX_RANK,
     .buffer_count = 1,
-    .check_reach = check_reach,
+    .buffer_roles = hri_dense_roles,
+    .required_bytes = required_bytes,
     .strides = row_major_strides,
 };
 
@@ -70,6 +71,7 @@ const LayoutKind hri_layout_col_major = {
     .min_rank = 1,
     .max_rank = HURRAY_MAX_RANK,
     .buffer_count = 1,
-    .check_reach = check_reach,
+    .buffer_roles = hri_dense_roles,
+    .required_bytes = required_bytes,
     .strides = col_major_strides,
 };

@@ -60,12 +60,14 @@ static bool spread(const HurrayDescriptorFields *fields, uint64_t *before, uint6
     return true;
 }
 
-static HurrayStatus check_reach(const HurrayDescriptorFields *fields, HurrayPacking packing) {
+static HurrayStatus required_bytes(const HurrayDescriptorFields *fields, HurrayPacking packing,
+                                   uint64_t *out) {
+    out[0] = fields->byte_offset;
     if (hurray_shape_is_empty(fields->shape, fields->rank) ||
         hurray_shape_is_dynamic(fields->shape, fields->rank)) {
         return HURRAY_OK;
     }
-    uint64_t before, after, bytes_before, bytes_after, end;
+    uint64_t before, after, bytes_before, bytes_after;
     uint32_t fault = 0;
     if (!spread(fields, &before, &after, &fault)) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
@@ -82,14 +84,12 @@ static HurrayStatus check_reach(const HurrayDescriptorFields *fields, HurrayPack
                         " bytes before byte_offset %" PRIu64 ", outside buffer 0",
                         bytes_before, fields->byte_offset);
     }
-    uint64_t there = fields->buffers[0].byte_size;
     if (!checked_mul_u64(after / packing.group_elements + 1, packing.group_bytes, &bytes_after) ||
-        !checked_add_u64(bytes_after, fields->byte_offset, &end) || end > there) {
+        !checked_add_u64(bytes_after, fields->byte_offset, &out[0])) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "strided layout: strides reach %" PRIu64
-                        " elements past byte_offset %" PRIu64 ", outside buffer 0 of %" PRIu64
-                        " bytes",
-                        after, fields->byte_offset, there);
+                        " elements past byte_offset %" PRIu64 ", beyond 2^64 bytes",
+                        after, fields->byte_offset);
     }
     return HURRAY_OK;
 }
@@ -111,6 +111,7 @@ const LayoutKind hri_layout_strided = {
     .equal = equal,
     .footprint = footprint,
     .copy = copy,
-    .check_reach = check_reach,
+    .buffer_roles = hri_dense_roles,
+    .required_bytes = required_bytes,
     .strides = strides,
 };

@@ -242,6 +242,28 @@ HurrayStatus hurray_tensor_buffer_view(HurrayTensor *tensor, uint32_t index, Hur
     return share(&fields, &buffer, out);
 }
 
+HurrayStatus hurray_tensor_reinterpret(HurrayTensor *tensor, uint8_t type_tag,
+                                       HurrayTensor **out) {
+    if (tensor == NULL || out == NULL) return hri_fail_null(out ? "tensor" : "out");
+    HurrayDescriptorFields fields = tensor->descriptor.fields;
+    const HurrayElementType *from = hurray_element_type_from_tag(fields.type_tag);
+    const HurrayElementType *to = hurray_element_type_from_tag(type_tag);
+    if (to == NULL) {
+        return hri_fail(HURRAY_ERR_INVALID_TYPE, "type tag 0x%02X is not an element type",
+                        type_tag);
+    }
+    if (from == NULL || fields.quantization != NULL) {
+        return hri_fail(HURRAY_ERR_UNSUPPORTED, "%s elements are not reinterpreted",
+                        from == NULL ? "private" : "quantized");
+    }
+    if (from->bits != to->bits) {
+        return hri_fail(HURRAY_ERR_INVALID_ARGUMENT, "%s has %u bits, %s has %u", from->name,
+                        from->bits, to->name, to->bits);
+    }
+    fields.type_tag = type_tag;
+    return share(&fields, tensor->buffers, out);
+}
+
 /* ---- copies ---- */
 
 /* A dense strided tensor that this process may read, with the packing of its elements. */

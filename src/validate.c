@@ -107,18 +107,63 @@ static HurrayStatus check_sections(const HurrayDescriptorFields *fields, const L
     return status;
 }
 
-HurrayStatus hurray_descriptor_validate(const HurrayDescriptorFields *fields) {
+/* Everything that does not depend on the buffer table; gives the layout and the packing. */
+static HurrayStatus check_form(const HurrayDescriptorFields *fields, const LayoutKind **kind,
+                               HurrayPacking *packing) {
     if (fields == NULL) return hri_fail_null("fields");
+    HurrayStatus status = check_type(fields, packing);
+    if (status == HURRAY_OK) status = check_layout_tag(fields->layout.tag, kind);
+    if (status == HURRAY_OK) status = check_shape(fields, *kind);
+    if (status == HURRAY_OK && (*kind)->check_fields != NULL) {
+        status = (*kind)->check_fields(&fields->layout, fields->rank);
+    }
+    return status;
+}
+
+/* That each of the layout's buffers holds what the shape reaches. */
+static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const LayoutKind *kind,
+                                HurrayPacking packing) {
+    uint64_t required[HURRAY_MAX_BUFFERS];
+    HurrayStatus status = kind->required_bytes(fields, packing, required);
+    for (uint32_t i = 0; status == HURRAY_OK && i < kind->buffer_count; i++) {
+        if (required[i] > fields->buffers[i].byte_size) {
+            status = hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                              "buffer %" PRIu32 " (%s) holds %" PRIu64
+                              " bytes; layout %s with this shape and byte_offset %" PRIu64
+                              " needs %" PRIu64,
+                              i, kind->buffer_roles[i], fields->buffers[i].byte_size, kind->name,
+                              fields->byte_offset, required[i]);
+        }
+    }
+    return status;
+}
+
+HurrayStatus hurray_descriptor_validate(const HurrayDescriptorFields *fields) {
     HurrayPacking packing;
     const LayoutKind *kind = NULL;
-    HurrayStatus status = check_type(fields, &packing);
-    if (status == HURRAY_OK) status = check_layout_tag(fields->layout.tag, &kind);
-    if (status == HURRAY_OK) status = check_shape(fields, kind);
-    if (status == HURRAY_OK && kind->check_fields != NULL) {
-        status = kind->check_fields(&fields->layout, fields->rank);
-    }
+    HurrayStatus status = check_form(fields, &kind, &packing);
     if (status == HURRAY_OK) status = check_buffers(fields, kind);
     if (status == HURRAY_OK) status = check_sections(fields, kind);
-    if (status == HURRAY_OK) status = kind->check_reach(fields, packing);
+    if (status == HURRAY_OK) status = check_sizes(fields, kind, packing);
     return status;
+}
+
+HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorFields *fields, uint32_t buffer,
+                                              uint64_t *out_bytes, const char **out_role) {
+    if (out_bytes == NULL) return hri_fail_null("out_bytes");
+    HurrayPacking packing;
+    const LayoutKind *kind = NULL;
+    HurrayStatus status = check_form(fields, &kind, &packing);
+    if (status != HURRAY_OK) return status;
+    if (buffer >= kind->buffer_count) {
+        return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
+                        "buffer %" PRIu32 " of layout %s, which has %" PRIu32, buffer, kind->name,
+                        kind->buffer_count);
+    }
+    uint64_t required[HURRAY_MAX_BUFFERS];
+    status = kind->required_bytes(fields, packing, required);
+    if (status != HURRAY_OK) return status;
+    *out_bytes = required[buffer];
+    if (out_role != NULL) *out_role = kind->buffer_roles[buffer];
+    return HURRAY_OK;
 }

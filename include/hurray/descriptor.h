@@ -65,6 +65,16 @@ typedef struct HurrayDescriptor HurrayDescriptor;
 /* All rules. The codes are those of spec 7.2; the message names field, value and expectation. */
 HURRAY_API HurrayStatus hurray_descriptor_validate(const HurrayDescriptorFields *fields);
 
+/*
+ * The least size in bytes of one of the layout's own buffers, so that everything the shape reaches
+ * lies inside (spec 2), and what that buffer is for ("data", …; out_role may be NULL). The buffer
+ * table of `fields` is not looked at. A dynamic dimension leaves only byte_offset known.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the layout's buffers; else what validate says of the rest.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorFields *fields,
+                                                         uint32_t buffer, uint64_t *out_bytes,
+                                                         const char **out_role);
+
 /* Bytes that encoding takes. Checks only what it needs to count. */
 HURRAY_API HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
                                                        uint64_t *out_bytes);

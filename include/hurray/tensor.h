@@ -77,6 +77,15 @@ HURRAY_API HurrayStatus hurray_tensor_buffer_view(HurrayTensor *tensor, uint32_t
                                                   HurrayTensor **out);
 
 /*
+ * The same bytes as elements of another type of the same width, sharing the buffers: what float8
+ * needs where only uint8 is spoken, and back. HURRAY_ERR_INVALID_ARGUMENT when widths differ,
+ * HURRAY_ERR_INVALID_TYPE for a tag that is not in the table, HURRAY_ERR_UNSUPPORTED for private
+ * types and quantized tensors.
+ */
+HURRAY_API HurrayStatus hurray_tensor_reinterpret(HurrayTensor *tensor, uint8_t type_tag,
+                                                  HurrayTensor **out);
+
+/*
  * A row-major copy of a readable row-major, column-major or strided tensor in new memory on the CPU
  * (allocator NULL: the default one): same type, shape and elements, byte_offset 0, sections kept.
  * HURRAY_ERR_UNSUPPORTED for other layouts and unreadable bytes, HURRAY_ERR_INVALID_LAYOUT for a

@@ -1,0 +1,600 @@
+/*
+ * The quantization section (spec 3): its bytes, and its rules against the descriptor it stands in.
+ *
+ * One row of `schemes` says all in which a scheme differs; what the schemes have in common is
+ * written once, below it. A new scheme is a new row with its two codec functions.
+ *
+ * Too few bytes, unknown flags and reserved bytes that are not zero are structural faults, as
+ * everywhere; another scheme_version is a version mismatch. All other rules give
+ * HURRAY_ERR_INTERNAL, the code that spec 7.2 keeps for quantization.
+ */
+#include "quantization.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checked.h"
+#include "fail.h"
+
+#define HEADER_SIZE 4u
+#define LARGEST_SECTION 24u /* of the known fields of any scheme, header included */
+#define SCHEME_VERSION 1u
+#define FLAG_SYMMETRIC 0x0001u
+#define ZERO_POINT_SIZE 4u /* int32, whatever the scales are */
+
+typedef struct Scheme {
+    const char *name;
+    uint8_t tag;
+    uint8_t size;         /* bytes of the section without trailing ones, header included */
+    bool has_zero_points; /* a buffer of them, unless SYMMETRIC */
+    bool pads;            /* a partial last block is stored in full where the layout allows it */
+    uint32_t least_block; /* both 0: not by blocks */
+    uint32_t most_block;
+    const uint8_t *stored_types; /* this and the next: type tags, 0 ends the list */
+    const uint8_t *scale_types;  /* NULL: the scale is in the section itself */
+    void (*read_fields)(ByteReader *, HurrayQuantization *);
+    void (*write_fields)(const HurrayQuantization *, ByteWriter *);
+    /* Of a scheme with blocks: does the axis suit the block size? The parameters are checked. */
+    HurrayStatus (*check_extent)(const HurrayQuantization *, uint64_t extent);
+} Scheme;
+
+/* ---- the fields of each scheme ---- */
+
+static void read_per_tensor(ByteReader *reader, HurrayQuantization *out) {
+    out->scale = read_f32(reader);
+    out->zero_point = read_i32(reader);
+}
+
+static void write_per_tensor(const HurrayQuantization *quantization, ByteWriter *writer) {
+    write_f32(writer, quantization->scale);
+    write_u32(writer, (uint32_t)quantization->zero_point);
+}
+
+static void read_per_channel(ByteReader *reader, HurrayQuantization *out) {
+    out->axis = read_u32(reader);
+    out->scale_buffer = read_u32(reader);
+    out->zero_point_buffer = read_u32(reader);
+    out->scale_type = read_u8(reader);
+}
+
+static void write_per_channel(const HurrayQuantization *quantization, ByteWriter *writer) {
+    write_u32(writer, quantization->axis);
+    write_u32(writer, quantization->scale_buffer);
+    write_u32(writer, quantization->zero_point_buffer);
+    write_u8(writer, quantization->scale_type);
+}
+
+/* NF4 and MXFP */
+static void read_blocks(ByteReader *reader, HurrayQuantization *out) {
+    out->axis = read_u32(reader);
+    out->block_size = read_u32(reader);
+    out->scale_buffer = read_u32(reader);
+}
+
+static void write_blocks(const HurrayQuantization *quantization, ByteWriter *writer) {
+    write_u32(writer, quantization->axis);
+    write_u32(writer, quantization->block_size);
+    write_u32(writer, quantization->scale_buffer);
+}
+
+static void read_per_block(ByteReader *reader, HurrayQuantization *out) {
+    read_blocks(reader, out);
+    out->zero_point_buffer = read_u32(reader);
+    out->scale_type = read_u8(reader);
+}
+
+static void write_per_block(const HurrayQuantization *quantization, ByteWriter *writer) {
+    write_blocks(quantization, writer);
+    write_u32(writer, quantization->zero_point_buffer);
+    write_u8(writer, quantization->scale_type);
+}
+
+/* ---- the extent of the axis ---- */
+
+static HurrayStatus check_partial_blocks(const HurrayQuantization *quantization, uint64_t extent) {
+    if (extent == 0 || quantization->block_size <= extent) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: block_size %" PRIu32 " is greater than the extent %" PRIu64
+                    " of axis %" PRIu32,
+                    quantization->block_size, extent, quantization->axis);
+}
+
+static HurrayStatus check_whole_blocks(const HurrayQuantization *quantization, uint64_t extent) {
+    if (extent != 0 && extent % quantization->block_size == 0) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: the extent %" PRIu64 " of axis %" PRIu32
+                    " is not a positive multiple of block_size %" PRIu32,
+                    extent, quantization->axis, quantization->block_size);
+}
+
+/* ---- the table ---- */
+
+static const uint8_t integers_to_32_bits[] = {
+    HURRAY_TYPE_INT8,
+    HURRAY_TYPE_UINT8,
+    HURRAY_TYPE_INT16,
+    HURRAY_TYPE_UINT16,
+    HURRAY_TYPE_INT32,
+    HURRAY_TYPE_UINT32,
+    HURRAY_TYPE_INT4,
+    HURRAY_TYPE_UINT4,
+    HURRAY_TYPE_INT2,
+    HURRAY_TYPE_UINT2,
+    0,
+};
+static const uint8_t integers_to_8_bits[] = {
+    HURRAY_TYPE_INT8,
+    HURRAY_TYPE_UINT8,
+    HURRAY_TYPE_INT4,
+    HURRAY_TYPE_UINT4,
+    HURRAY_TYPE_INT2,
+    HURRAY_TYPE_UINT2,
+    0,
+};
+static const uint8_t only_uint4[] = {HURRAY_TYPE_UINT4, 0};
+static const uint8_t microscaled[] = {
+    HURRAY_TYPE_FLOAT8_E4M3, HURRAY_TYPE_FLOAT8_E5M2,
+    HURRAY_TYPE_FLOAT4_E2M1, HURRAY_TYPE_FLOAT6_E2M3,
+    HURRAY_TYPE_FLOAT6_E3M2, HURRAY_TYPE_INT8,
+    HURRAY_TYPE_INT4,        0,
+};
+static const uint8_t only_float32[] = {HURRAY_TYPE_FLOAT32, 0};
+static const uint8_t floats_to_32_bits[] = {
+    HURRAY_TYPE_FLOAT16,
+    HURRAY_TYPE_BFLOAT16,
+    HURRAY_TYPE_FLOAT32,
+    0,
+};
+static const uint8_t only_e8m0[] = {HURRAY_TYPE_FLOAT8_E8M0, 0};
+
+#define LARGEST_POWER_OF_TWO 0x80000000u /* that a u32 holds */
+
+static const Scheme schemes[] = {
+    {
+        .name = "per_tensor",
+        .tag = HURRAY_SCHEME_PER_TENSOR,
+        .size = 16,
+        .stored_types = integers_to_32_bits,
+        .read_fields = read_per_tensor,
+        .write_fields = write_per_tensor,
+    },
+    {
+        .name = "per_channel",
+        .tag = HURRAY_SCHEME_PER_CHANNEL,
+        .size = 20,
+        .has_zero_points = true,
+        .stored_types = integers_to_32_bits,
+        .scale_types = only_float32,
+        .read_fields = read_per_channel,
+        .write_fields = write_per_channel,
+    },
+    {
+        .name = "per_block",
+        .tag = HURRAY_SCHEME_PER_BLOCK,
+        .size = 24,
+        .has_zero_points = true,
+        .pads = true,
+        .least_block = 2,
+        .most_block = LARGEST_POWER_OF_TWO,
+        .stored_types = integers_to_8_bits,
+        .scale_types = floats_to_32_bits,
+        .read_fields = read_per_block,
+        .write_fields = write_per_block,
+        .check_extent = check_partial_blocks,
+    },
+    {
+        .name = "nf4",
+        .tag = HURRAY_SCHEME_NF4,
+        .size = 16,
+        .pads = true,
+        .least_block = 8,
+        .most_block = LARGEST_POWER_OF_TWO,
+        .stored_types = only_uint4,
+        .scale_types = only_float32,
+        .read_fields = read_blocks,
+        .write_fields = write_blocks,
+        .check_extent = check_partial_blocks,
+    },
+    {
+        .name = "mxfp",
+        .tag = HURRAY_SCHEME_MXFP,
+        .size = 16,
+        .least_block = 16,
+        .most_block = 2048,
+        .stored_types = microscaled,
+        .scale_types = only_e8m0,
+        .read_fields = read_blocks,
+        .write_fields = write_blocks,
+        .check_extent = check_whole_blocks,
+    },
+};
+
+static const Scheme *scheme_of(uint8_t tag) {
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (schemes[i].tag == tag) return &schemes[i];
+    }
+    return NULL;
+}
+
+const char *hurray_scheme_name(uint8_t scheme) {
+    const Scheme *row = scheme_of(scheme);
+    return row == NULL ? NULL : row->name;
+}
+
+/* Index of the zero points; HURRAY_NO_BUFFER where there are none, whatever the field holds. */
+static uint32_t zero_points_of(const Scheme *scheme, const HurrayQuantization *quantization) {
+    return scheme->has_zero_points ? quantization->zero_point_buffer : HURRAY_NO_BUFFER;
+}
+
+uint32_t hri_quantization_buffer_count(const HurrayQuantization *quantization) {
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    if (scheme == NULL || scheme->scale_types == NULL) return 0;
+    uint32_t zero_points = zero_points_of(scheme, quantization);
+    return zero_points == HURRAY_NO_BUFFER || zero_points == quantization->scale_buffer ? 1 : 2;
+}
+
+/* ---- bytes ---- */
+
+static HurrayStatus fail_scheme(uint8_t tag) {
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: scheme 0x%02x is not known, expected 0x%02x … 0x%02x",
+                    (unsigned)tag, HURRAY_SCHEME_PER_TENSOR, HURRAY_SCHEME_MXFP);
+}
+
+static HurrayStatus read_header(ByteReader *reader, const Scheme **out_scheme,
+                                bool *out_symmetric) {
+    size_t size = reader_left(reader);
+    if (size < HEADER_SIZE) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "quantization: the section has %zu bytes, its header takes %u", size,
+                        HEADER_SIZE);
+    }
+    uint8_t tag = read_u8(reader);
+    uint8_t version = read_u8(reader);
+    uint16_t flags = read_u16(reader);
+    const Scheme *scheme = scheme_of(tag);
+    if (scheme == NULL) return fail_scheme(tag);
+    if (version != SCHEME_VERSION) {
+        return hri_fail(HURRAY_ERR_VERSION_MISMATCH,
+                        "quantization: scheme_version of %s is %u, expected %u", scheme->name,
+                        (unsigned)version, SCHEME_VERSION);
+    }
+    uint16_t known = scheme->has_zero_points ? FLAG_SYMMETRIC : 0;
+    if ((flags & ~known) != 0) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "quantization: flags of %s are 0x%04x, expected none but 0x%04x",
+                        scheme->name, (unsigned)flags, (unsigned)known);
+    }
+    if (size < scheme->size) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "quantization: the section has %zu bytes, %s takes %u", size, scheme->name,
+                        (unsigned)scheme->size);
+    }
+    *out_scheme = scheme;
+    *out_symmetric = (flags & FLAG_SYMMETRIC) != 0;
+    return HURRAY_OK;
+}
+
+/* The zero bytes that fill a section up to its size. They were counted before. */
+static HurrayStatus read_filling(ByteReader *reader, size_t count) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < count; i++) value |= (uint32_t)read_u8(reader) << 8 * i;
+    if (value == 0) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                    "quantization: the %zu reserved bytes hold 0x%" PRIx32 ", expected 0", count,
+                    value);
+}
+
+static HurrayStatus check_symmetry(bool symmetric, uint32_t zero_point_buffer) {
+    if (symmetric == (zero_point_buffer == HURRAY_NO_BUFFER)) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: zero_point_buffer is 0x%08" PRIx32
+                    " with the SYMMETRIC flag %s, expected %s 0x%08" PRIx32,
+                    zero_point_buffer, symmetric ? "set" : "clear",
+                    symmetric ? "exactly" : "anything but", HURRAY_NO_BUFFER);
+}
+
+HurrayStatus hri_quantization_decode(ByteReader *reader, HurrayQuantization *out) {
+    size_t start = reader->position;
+    const Scheme *scheme = NULL;
+    bool symmetric = false;
+    HurrayStatus status = read_header(reader, &scheme, &symmetric);
+    if (status != HURRAY_OK) return status;
+
+    HurrayQuantization quantization = {.scheme = scheme->tag,
+                                       .zero_point_buffer = HURRAY_NO_BUFFER};
+    scheme->read_fields(reader, &quantization);
+    status = read_filling(reader, scheme->size - (reader->position - start));
+    if (status != HURRAY_OK) return status;
+    if (scheme->has_zero_points) {
+        status = check_symmetry(symmetric, quantization.zero_point_buffer);
+        if (status != HURRAY_OK) return status;
+    }
+
+    size_t trailing = reader_left(reader);
+    if (trailing > UINT32_MAX) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "quantization: %zu bytes are more than a section can have", trailing);
+    }
+    if (trailing != 0) {
+        quantization.trailing = read_bytes(reader, trailing);
+        quantization.trailing_size = (uint32_t)trailing;
+    }
+    *out = quantization;
+    return HURRAY_OK;
+}
+
+/* The section as the scheme defines it, exactly scheme->size bytes. */
+static void write_known(const Scheme *scheme, const HurrayQuantization *quantization,
+                        ByteWriter *writer) {
+    size_t start = writer->position;
+    bool symmetric = scheme->has_zero_points && quantization->zero_point_buffer == HURRAY_NO_BUFFER;
+    write_u8(writer, scheme->tag);
+    write_u8(writer, SCHEME_VERSION);
+    write_u16(writer, symmetric ? FLAG_SYMMETRIC : 0);
+    scheme->write_fields(quantization, writer);
+    write_zeros(writer, scheme->size - (writer->position - start));
+}
+
+void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer) {
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    assert(scheme != NULL);
+    if (scheme == NULL) return;
+    write_known(scheme, quantization, writer);
+    write_bytes(writer, quantization->trailing, quantization->trailing_size);
+}
+
+bool hri_quantization_equal(const HurrayQuantization *a, const HurrayQuantization *b) {
+    const Scheme *scheme = scheme_of(a->scheme);
+    if (scheme == NULL || a->scheme != b->scheme || a->trailing_size != b->trailing_size) {
+        return false;
+    }
+    /* By the bytes, so that fields which the scheme does not have make no difference. */
+    uint8_t bytes[2][LARGEST_SECTION];
+    ByteWriter writers[2] = {{bytes[0], LARGEST_SECTION, 0}, {bytes[1], LARGEST_SECTION, 0}};
+    write_known(scheme, a, &writers[0]);
+    write_known(scheme, b, &writers[1]);
+    return memcmp(bytes[0], bytes[1], scheme->size) == 0 &&
+           (a->trailing_size == 0 || memcmp(a->trailing, b->trailing, a->trailing_size) == 0);
+}
+
+/* ---- the parameters by themselves ---- */
+
+static const char *type_name(uint8_t tag) {
+    const HurrayElementType *type = hurray_element_type_from_tag(tag);
+    return type == NULL ? "no standard type" : type->name;
+}
+
+/* That `tag` is in the list; else a message that names the field, the tag and the list. */
+static HurrayStatus check_type(const Scheme *scheme, const char *field, uint8_t tag,
+                               const uint8_t *list) {
+    char names[128] = "";
+    size_t length = 0;
+    for (const uint8_t *entry = list; *entry != 0; entry++) {
+        if (*entry == tag) return HURRAY_OK;
+        int added = snprintf(names + length, sizeof names - length, "%s%s",
+                             entry == list ? "" : ", ", type_name(*entry));
+        if (added > 0 && (size_t)added < sizeof names - length) length += (size_t)added;
+    }
+    return hri_fail(HURRAY_ERR_INTERNAL, "quantization: %s of %s is 0x%02x (%s), expected %s",
+                    field, scheme->name, (unsigned)tag, type_name(tag), names);
+}
+
+static HurrayStatus check_scale(float scale) {
+    if (isfinite(scale) && scale != 0) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL, "quantization: scale is %g, expected finite and not 0",
+                    (double)scale);
+}
+
+static HurrayStatus check_block_size(const Scheme *scheme, uint32_t block_size) {
+    if (is_power_of_two_u64(block_size) && block_size >= scheme->least_block &&
+        block_size <= scheme->most_block) {
+        return HURRAY_OK;
+    }
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: block_size of %s is %" PRIu32
+                    ", expected a power of two in %" PRIu32 " … %" PRIu32,
+                    scheme->name, block_size, scheme->least_block, scheme->most_block);
+}
+
+static HurrayStatus check_index_range(const char *field, uint32_t index) {
+    if (index < HURRAY_MAX_BUFFERS) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: %s %" PRIu32 " is not below %u, the most buffers there can be",
+                    field, index, HURRAY_MAX_BUFFERS);
+}
+
+/* What schemes with parameter buffers have in common. */
+static HurrayStatus check_buffered(const Scheme *scheme, const HurrayQuantization *quantization) {
+    if (quantization->axis >= HURRAY_MAX_RANK) {
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: axis %" PRIu32 " is not below %u, the greatest rank",
+                        quantization->axis, HURRAY_MAX_RANK);
+    }
+    HurrayStatus status = HURRAY_OK;
+    if (scheme->least_block != 0) status = check_block_size(scheme, quantization->block_size);
+    if (status == HURRAY_OK && scheme->has_zero_points) {
+        status = check_type(scheme, "scale_type", quantization->scale_type, scheme->scale_types);
+    }
+    if (status == HURRAY_OK) status = check_index_range("scale_buffer", quantization->scale_buffer);
+    uint32_t zero_points = zero_points_of(scheme, quantization);
+    if (status == HURRAY_OK && zero_points != HURRAY_NO_BUFFER) {
+        status = check_index_range("zero_point_buffer", zero_points);
+    }
+    return status;
+}
+
+static HurrayStatus check_trailing(const Scheme *scheme, const HurrayQuantization *quantization) {
+    if (quantization->trailing_size == 0) return HURRAY_OK;
+    if (quantization->trailing == NULL) return hri_fail_null("quantization.trailing");
+    if (quantization->trailing_size > UINT32_MAX - scheme->size) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "quantization: trailing_size %" PRIu32
+                        " is more than a section can have after the %u bytes of %s",
+                        quantization->trailing_size, (unsigned)scheme->size, scheme->name);
+    }
+    return HURRAY_OK;
+}
+
+HurrayStatus hri_quantization_check_parameters(const HurrayQuantization *quantization) {
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    if (scheme == NULL) return fail_scheme(quantization->scheme);
+    HurrayStatus status = check_trailing(scheme, quantization);
+    if (status != HURRAY_OK) return status;
+    return scheme->scale_types == NULL ? check_scale(quantization->scale)
+                                       : check_buffered(scheme, quantization);
+}
+
+/* ---- against the descriptor ---- */
+
+static HurrayStatus check_zero_point(int32_t zero_point, uint8_t type_tag) {
+    const HurrayElementType *type = hurray_element_type_from_tag(type_tag);
+    assert(type != NULL && type->is_integer && type->bits <= 32);
+    int64_t count = INT64_C(1) << type->bits;
+    int64_t least = type->is_signed ? -count / 2 : 0;
+    int64_t most = least + count - 1;
+    if (zero_point >= least && zero_point <= most) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: zero_point %" PRId32 " is not in the range %" PRId64
+                    " … %" PRId64 " of %s",
+                    zero_point, least, most, type->name);
+}
+
+static HurrayStatus check_axis(const HurrayDescriptorFields *fields) {
+    uint32_t axis = fields->quantization->axis;
+    if (axis >= fields->rank) {
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: axis %" PRIu32 " is not below rank %" PRIu32, axis,
+                        fields->rank);
+    }
+    if (fields->shape[axis] == HURRAY_DYNAMIC) {
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: axis %" PRIu32 " is dynamic, expected a known extent", axis);
+    }
+    return HURRAY_OK;
+}
+
+static HurrayStatus check_index(const HurrayDescriptorFields *fields, uint32_t layout_buffers,
+                                const char *field, uint32_t index) {
+    if (index >= layout_buffers && index < fields->buffer_count) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: %s %" PRIu32 " is no parameter buffer, expected one of %" PRIu32
+                    " buffers after the layout's first %" PRIu32,
+                    field, index, fields->buffer_count, layout_buffers);
+}
+
+/*
+ * How many scales there are: one per index of the axis, or one per block. `out_known` is false
+ * where the number of blocks depends on a dynamic dimension.
+ */
+static HurrayStatus count_scales(const HurrayDescriptorFields *fields, const Scheme *scheme,
+                                 bool *out_known, uint64_t *out_count) {
+    const HurrayQuantization *quantization = fields->quantization;
+    uint64_t extent = fields->shape[quantization->axis];
+    bool by_blocks = scheme->least_block != 0;
+    *out_known = !by_blocks || !hurray_shape_is_dynamic(fields->shape, fields->rank);
+    *out_count = extent;
+    if (!by_blocks || !*out_known) return HURRAY_OK;
+
+    /* An empty tensor has none, even where its other dimensions multiply to more than 2^64. */
+    bool empty = hurray_shape_is_empty(fields->shape, fields->rank);
+    uint64_t count = empty ? 0 : divide_up_u64(extent, quantization->block_size);
+    for (uint32_t k = 0; k < fields->rank; k++) {
+        if (k == quantization->axis || checked_mul_u64(count, fields->shape[k], &count)) continue;
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: %s has 2^64 blocks or more with block_size %" PRIu32
+                        " on axis %" PRIu32,
+                        scheme->name, quantization->block_size, quantization->axis);
+    }
+    *out_count = count;
+    return HURRAY_OK;
+}
+
+static HurrayStatus check_size(const HurrayDescriptorFields *fields, const char *field,
+                               uint32_t index, uint64_t entries, uint32_t entry_size) {
+    uint64_t bytes;
+    if (!checked_mul_u64(entries, entry_size, &bytes)) {
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: %" PRIu64 " entries of %" PRIu32
+                        " bytes for %s take 2^64 bytes or more",
+                        entries, entry_size, field);
+    }
+    uint64_t found = fields->buffers[index].byte_size;
+    if (found == bytes) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: %s %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64
+                    ": %" PRIu64 " entries of %" PRIu32,
+                    field, index, found, bytes, entries, entry_size);
+}
+
+static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const Scheme *scheme) {
+    const HurrayQuantization *quantization = fields->quantization;
+    bool known = false;
+    uint64_t count = 0;
+    HurrayStatus status = count_scales(fields, scheme, &known, &count);
+    if (status != HURRAY_OK || !known) return status;
+
+    uint8_t type = scheme->has_zero_points ? quantization->scale_type : scheme->scale_types[0];
+    uint32_t scale_size = hurray_element_type_from_tag(type)->bits / 8u;
+    uint32_t scales = quantization->scale_buffer;
+    uint32_t zero_points = zero_points_of(scheme, quantization);
+    if (zero_points == scales) { /* all scales, then all zero points */
+        return check_size(fields, "shared scale_buffer", scales, count,
+                          scale_size + ZERO_POINT_SIZE);
+    }
+    status = check_size(fields, "scale_buffer", scales, count, scale_size);
+    if (status != HURRAY_OK || zero_points == HURRAY_NO_BUFFER) return status;
+    return check_size(fields, "zero_point_buffer", zero_points, count, ZERO_POINT_SIZE);
+}
+
+static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const Scheme *scheme,
+                                  uint32_t layout_buffers) {
+    const HurrayQuantization *quantization = fields->quantization;
+    HurrayStatus status =
+        check_index(fields, layout_buffers, "scale_buffer", quantization->scale_buffer);
+    if (status != HURRAY_OK) return status;
+    uint32_t zero_points = zero_points_of(scheme, quantization);
+    if (zero_points != HURRAY_NO_BUFFER) {
+        status = check_index(fields, layout_buffers, "zero_point_buffer", zero_points);
+        if (status != HURRAY_OK) return status;
+    }
+    return check_sizes(fields, scheme);
+}
+
+HurrayStatus hri_quantization_check(const HurrayDescriptorFields *fields, uint32_t layout_buffers) {
+    const HurrayQuantization *quantization = fields->quantization;
+    HurrayStatus status = hri_quantization_check_parameters(quantization);
+    if (status != HURRAY_OK) return status;
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    status = check_type(scheme, "stored type", fields->type_tag, scheme->stored_types);
+    if (status != HURRAY_OK) return status;
+    if (scheme->scale_types == NULL) {
+        return check_zero_point(quantization->zero_point, fields->type_tag);
+    }
+    status = check_axis(fields);
+    if (status != HURRAY_OK) return status;
+    if (scheme->check_extent != NULL) {
+        status = scheme->check_extent(quantization, fields->shape[quantization->axis]);
+        if (status != HURRAY_OK) return status;
+    }
+    return check_buffers(fields, scheme, layout_buffers);
+}
+
+bool hri_quantization_stored_extent(const HurrayDescriptorFields *fields, uint32_t axis,
+                                    uint64_t *out) {
+    const HurrayQuantization *quantization = fields->quantization;
+    const Scheme *scheme = quantization == NULL ? NULL : scheme_of(quantization->scheme);
+    uint64_t extent = fields->shape[axis];
+    bool packed = fields->layout.tag == HURRAY_LAYOUT_ROW_MAJOR ||
+                  fields->layout.tag == HURRAY_LAYOUT_COL_MAJOR;
+    if (scheme == NULL || !scheme->pads || !packed || axis != quantization->axis ||
+        extent == HURRAY_DYNAMIC || quantization->block_size == 0) {
+        *out = extent;
+        return true;
+    }
+    uint64_t block = quantization->block_size;
+    return checked_mul_u64(divide_up_u64(extent, block), block, out);
+}

@@ -84,7 +84,8 @@ static HurrayStatus required_bytes(const HurrayDescriptorFields *fields, HurrayP
                         " bytes before byte_offset %" PRIu64 ", outside buffer 0",
                         bytes_before, fields->byte_offset);
     }
-    if (!checked_mul_u64(after / packing.group_elements + 1, packing.group_bytes, &bytes_after) ||
+    if (!checked_add_u64(after / packing.group_elements, 1, &groups_after) ||
+        !checked_mul_u64(groups_after, packing.group_bytes, &bytes_after) ||
         !checked_add_u64(bytes_after, fields->byte_offset, &out[0])) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "strided layout: strides reach %" PRIu64

@@ -67,7 +67,7 @@ static HurrayStatus required_bytes(const HurrayDescriptorFields *fields, HurrayP
         hurray_shape_is_dynamic(fields->shape, fields->rank)) {
         return HURRAY_OK;
     }
-    uint64_t before, after, bytes_before, bytes_after;
+    uint64_t before, after, bytes_before, groups_after, bytes_after;
     uint32_t fault = 0;
     if (!spread(fields, &before, &after, &fault)) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,

@@ -14,6 +14,9 @@
 #include <hurray/hurray.h>
 #include <stdbool.h>
 
+/* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
+#define CORE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
 /* ---- module state ---- */
 
 /* Attribute and keyword names that are looked up on hot paths, interned once. X(identifier) */
@@ -28,9 +31,15 @@
     X(copy) \
     X(device) \
     X(dl_device) \
+    X(is_conj) \
+    X(is_neg) \
     X(dtype) \
     X(max_version) \
+    X(requires_grad) \
     X(stream)
+
+#define CORE_MAX_METHODS 40
+#define CORE_MAX_GETSET 48
 
 typedef struct CoreState {
     /* errors.c */
@@ -62,8 +71,10 @@ typedef struct CoreState {
     PyTypeObject *DescriptorType;
     PyTypeObject *BufferHandleType;
 
-    /* tensor.c */
+    /* tensor.c: the type, and the tables of several files that it points to */
     PyTypeObject *TensorType;
+    PyMethodDef tensor_methods[CORE_MAX_METHODS];
+    PyGetSetDef tensor_getset[CORE_MAX_GETSET];
 
     /* numpy.c */
     PyTypeObject *AlignedAllocatorType;
@@ -194,6 +205,9 @@ PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor);
 static inline bool tensor_check(CoreState *state, PyObject *object) {
     return Py_IS_TYPE(object, state->TensorType);
 }
+
+/* Whether it is a Tensor of any interpreter's module, where no state is at hand to ask. */
+bool tensor_is_any(PyObject *object);
 
 static inline HurrayTensor *tensor_of(PyObject *self) { return ((TensorObject *)self)->tensor; }
 

@@ -1,0 +1,604 @@
+/*
+ * hurray.Tensor (spec 8.3): the constructor, what a tensor says about itself, and its views. The
+ * protocols that hand its memory over live in files of their own.
+ */
+#include "core.h"
+
+#include <structmember.h>
+
+#include "arguments.h"
+
+/* ---- making ---- */
+
+PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor) {
+    PyObject *device = device_new(state, hurray_tensor_device(tensor));
+    TensorObject *self = device == NULL ? NULL : PyObject_New(TensorObject, state->TensorType);
+    if (self == NULL) {
+        Py_XDECREF(device);
+        hurray_tensor_release(tensor);
+        return NULL;
+    }
+    self->tensor = tensor;
+    self->device = device;
+    self->weak_references = NULL;
+    return (PyObject *)self;
+}
+
+static void tensor_dealloc(PyObject *self) {
+    TensorObject *object = (TensorObject *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (object->weak_references != NULL) PyObject_ClearWeakRefs(self);
+    hurray_tensor_release(object->tensor);
+    Py_XDECREF(object->device);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+bool copy_from_object(PyObject *object, HurrayCopy *out) {
+    *out = HURRAY_COPY_IF_NEEDED;
+    if (object == NULL || object == Py_None) return true;
+    int truth = PyObject_IsTrue(object);
+    if (truth < 0) return false;
+    *out = truth ? HURRAY_COPY_ALWAYS : HURRAY_COPY_NEVER;
+    return true;
+}
+
+/* ---- the constructor ---- */
+
+enum {
+    BUFFER,
+    DTYPE,
+    SHAPE,
+    DEVICE,
+    AUX_BUFFERS,
+    LAYOUT,
+    QUANTIZATION,
+    STATISTICS,
+    SHARD,
+    EXTENSION_TYPE,
+    MEMBER_ROLE,
+    BYTE_OFFSET,
+    ARGUMENT_COUNT
+};
+
+static const Signature tensor_signature = {
+    "Tensor",
+    {{"buffer", ARGUMENT_REQUIRED},
+     {"dtype", ARGUMENT_REQUIRED},
+     {"shape", ARGUMENT_REQUIRED},
+     {"device", 0},
+     {"aux_buffers", ARGUMENT_KEYWORD_ONLY},
+     {"layout", ARGUMENT_KEYWORD_ONLY},
+     {"quantization", ARGUMENT_KEYWORD_ONLY},
+     {"statistics", ARGUMENT_KEYWORD_ONLY},
+     {"shard", ARGUMENT_KEYWORD_ONLY},
+     {"extension_type", ARGUMENT_KEYWORD_ONLY},
+     {"member_role", ARGUMENT_KEYWORD_ONLY},
+     {"byte_offset", ARGUMENT_KEYWORD_ONLY}}};
+
+/* Everything the constructor was told, as the library wants it. */
+typedef struct Plan {
+    HurrayDescriptorFields fields;
+    uint64_t shape[HURRAY_MAX_RANK];
+    HurrayDevice device;
+} Plan;
+
+static bool refuse_sections(CoreState *state, PyObject *const *values) {
+    for (int i = QUANTIZATION; i <= MEMBER_ROLE; i++) {
+        if (values[i] == NULL) continue;
+        PyErr_Format(state->UnsupportedError, "Tensor(): %s= is not supported yet",
+                     tensor_signature.arguments[i].name);
+        return false;
+    }
+    return true;
+}
+
+static bool read_layout(CoreState *state, PyObject *object, Plan *plan) {
+    plan->fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, NULL};
+    if (object == NULL) return true;
+    uint32_t rank = 0;
+    if (!layout_as_value(state, object, &plan->fields.layout, &rank)) return false;
+    if (rank != 0 && rank != plan->fields.rank) {
+        PyErr_Format(state->InvalidDescriptorError,
+                     "layout has fields for %u dimensions, the shape has %u", rank,
+                     plan->fields.rank);
+        return false;
+    }
+    return true;
+}
+
+static bool read_byte_offset(CoreState *state, PyObject *object, uint64_t *out) {
+    *out = 0;
+    if (object == NULL) return true;
+    PyObject *index = PyNumber_Index(object);
+    if (index == NULL) return false;
+    unsigned long long value = PyLong_AsUnsignedLongLong(index);
+    Py_DECREF(index);
+    if (value == (unsigned long long)-1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+        PyErr_Clear();
+        PyErr_Format(state->InvalidDescriptorError,
+                     "byte_offset is %R; expected an integer from 0 below 2^64", object);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+static bool read_plan(CoreState *state, PyObject *const *values, Plan *plan) {
+    HurrayDescriptorFields *fields = &plan->fields;
+    *fields = (HurrayDescriptorFields){.shape = plan->shape, .buffer_count = 1};
+    plan->device = (HurrayDevice){HURRAY_DEVICE_CPU, HURRAY_MEMORY_STANDARD, 0};
+    if (!dtype_as_tag(state, values[DTYPE], "dtype", &fields->type_tag)) return false;
+    if (values[DEVICE] != NULL &&
+        !device_as_value(state, values[DEVICE], "device", &plan->device)) {
+        return false;
+    }
+    if (hurray_element_type_is_private(fields->type_tag) && values[EXTENSION_TYPE] == NULL) {
+        PyErr_Format(state->InvalidDescriptorError,
+                     "dtype 0x%02X is private and must describe itself: pass extension_type=",
+                     fields->type_tag);
+        return false;
+    }
+    return refuse_sections(state, values) &&
+           shape_from_object(state, values[SHAPE], plan->shape, &fields->rank) &&
+           read_layout(state, values[LAYOUT], plan) &&
+           read_byte_offset(state, values[BYTE_OFFSET], &fields->byte_offset);
+}
+
+/* Layouts of this constructor have one buffer; more of them belong to other layouts. */
+static bool check_aux_buffers(CoreState *state, PyObject *aux_buffers) {
+    if (aux_buffers == NULL) return true;
+    Py_ssize_t count = PySequence_Size(aux_buffers);
+    if (count < 0) return false;
+    if (count == 0) return true;
+    PyErr_Format(state->InvalidDescriptorError,
+                 "aux_buffers has %zd buffers; this layout has one buffer, the data, and no more",
+                 count);
+    return false;
+}
+
+static void release_aligned(void *data, void *context) {
+    (void)context;
+    hurray_aligned_free(data);
+}
+
+/* A copy of the bytes in memory of our own; on another device than the CPU it stands in for it. */
+static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayDevice device) {
+    size_t size = (size_t)view->len;
+    uint32_t alignment =
+        size < HURRAY_PAGE_ALIGNMENT ? HURRAY_MIN_BUFFER_ALIGNMENT : HURRAY_PAGE_ALIGNMENT;
+    HurrayBufferInfo info = {
+        .data = hurray_aligned_alloc(size, alignment, false),
+        .byte_size = size,
+        .alignment = alignment,
+        .device = device,
+        .flags = device.tag == HURRAY_DEVICE_CPU ? 0 : HURRAY_BUFFER_STAGED_ON_HOST,
+    };
+    if (info.data == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (size >= CORE_LARGE_COPY) {
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(info.data, view->buf, size);
+        Py_END_ALLOW_THREADS
+    } else if (size != 0) {
+        memcpy(info.data, view->buf, size);
+    }
+    HurrayBuffer *buffer = NULL;
+    HurrayStatus status = hurray_buffer_create(&info, release_aligned, NULL, &buffer);
+    if (status != HURRAY_OK) {
+        hurray_aligned_free(info.data);
+        raise_status(state, status);
+    }
+    return buffer;
+}
+
+/* The structure first, then the size of the buffer: two kinds of mistake, two exceptions. */
+static bool check_plan(CoreState *state, const Plan *plan, const Py_buffer *view) {
+    uint64_t required = 0;
+    const char *role = NULL;
+    HurrayStatus status =
+        hurray_descriptor_required_bytes(&plan->fields, 0, &required, &role);
+    if (status != HURRAY_OK) {
+        raise_status(state, status);
+        return false;
+    }
+    status = hurray_device_check_pair(plan->device.tag, plan->device.memory_class);
+    if (status != HURRAY_OK) {
+        raise_status(state, status);
+        return false;
+    }
+    if ((uint64_t)view->len < required) {
+        PyErr_Format(state->BufferError,
+                     "buffer 0 (%s) has %zd bytes; this dtype, shape and layout need %llu", role,
+                     view->len, (unsigned long long)required);
+        return false;
+    }
+    return true;
+}
+
+static PyObject *make_tensor(CoreState *state, const Plan *plan, const Py_buffer *view) {
+    if (!check_plan(state, plan, view)) return NULL;
+    HurrayBuffer *buffer = copy_bytes(state, view, plan->device);
+    if (buffer == NULL) return NULL;
+    HurrayTensor *tensor = NULL;
+    HurrayStatus status = hurray_tensor_create(&plan->fields, &buffer, &tensor);
+    if (status != HURRAY_OK) {
+        hurray_buffer_destroy(buffer);
+        return raise_status(state, status);
+    }
+    return tensor_wrap(state, tensor);
+}
+
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    CoreState *state = PyType_GetModuleState(type);
+    PyObject *values[ARGUMENT_COUNT];
+    Plan plan;
+    if (!arguments_parse_new(&tensor_signature, args, kwargs, values) ||
+        !read_plan(state, values, &plan) || !check_aux_buffers(state, values[AUX_BUFFERS])) {
+        return NULL;
+    }
+    if (!PyObject_CheckBuffer(values[BUFFER])) {
+        return PyErr_Format(PyExc_TypeError, "Tensor(): buffer must be bytes-like, not %.200s",
+                            Py_TYPE(values[BUFFER])->tp_name);
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(values[BUFFER], &view, PyBUF_SIMPLE) < 0) return NULL;
+    PyObject *tensor = make_tensor(state, &plan, &view);
+    PyBuffer_Release(&view);
+    return tensor;
+}
+
+/* ---- what it says about itself ---- */
+
+static const HurrayDescriptorFields *fields_of(PyObject *self) {
+    return hurray_tensor_fields(tensor_of(self));
+}
+
+static PyObject *get_shape(PyObject *self, void *closure) {
+    (void)closure;
+    return shape_tuple(fields_of(self)->shape, fields_of(self)->rank);
+}
+
+static PyObject *get_ndim(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLong(fields_of(self)->rank);
+}
+
+static PyObject *get_size(PyObject *self, void *closure) {
+    (void)closure;
+    uint64_t count = hurray_tensor_count(tensor_of(self));
+    if (count == UINT64_MAX) Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(count);
+}
+
+static PyObject *get_nbytes(PyObject *self, void *closure) {
+    (void)closure;
+    uint64_t count = hurray_tensor_count(tensor_of(self)), bytes = 0;
+    if (count == UINT64_MAX) Py_RETURN_NONE;
+    HurrayPacking packing;
+    HurrayStatus status =
+        hurray_packing_of(fields_of(self)->type_tag, fields_of(self)->extension_type, &packing);
+    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
+    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *get_dtype(PyObject *self, void *closure) {
+    (void)closure;
+    return Py_XNewRef(dtype_from_tag(core_state_of(self), fields_of(self)->type_tag));
+}
+
+static PyObject *get_device(PyObject *self, void *closure) {
+    (void)closure;
+    return Py_NewRef(((TensorObject *)self)->device);
+}
+
+static PyObject *get_layout(PyObject *self, void *closure) {
+    (void)closure;
+    return layout_new(core_state_of(self), &fields_of(self)->layout, fields_of(self)->rank);
+}
+
+static PyObject *get_byte_offset(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(fields_of(self)->byte_offset);
+}
+
+static PyObject *get_descriptor(PyObject *self, void *closure) {
+    (void)closure;
+    return descriptor_new(core_state_of(self), fields_of(self));
+}
+
+static PyObject *get_buffer_handles(PyObject *self, void *closure) {
+    (void)closure;
+    return buffer_handles_new(core_state_of(self), fields_of(self),
+                              ((TensorObject *)self)->device);
+}
+
+static PyObject *get_buffer_count(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLong(fields_of(self)->buffer_count);
+}
+
+static PyObject *get_strides(PyObject *self, void *closure) {
+    (void)closure;
+    const HurrayDescriptorFields *fields = fields_of(self);
+    int64_t strides[HURRAY_MAX_RANK];
+    HurrayStatus status = hurray_address_strides(fields, strides);
+    if (status != HURRAY_OK) return raise_status_as(PyExc_AttributeError, status);
+    return strides_tuple(strides, fields->rank);
+}
+
+static PyObject *get_readonly(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(hurray_tensor_is_read_only(tensor_of(self)));
+}
+
+/* Sections whose classes do not exist yet; a tensor made here has none. */
+static PyObject *get_absent_section(PyObject *self, void *closure) {
+    (void)self;
+    (void)closure;
+    Py_RETURN_NONE;
+}
+
+/* ---- views ---- */
+
+static PyObject *get_transpose(PyObject *self, void *closure) {
+    (void)closure;
+    HurrayTensor *view = NULL;
+    HurrayStatus status = hurray_tensor_transpose(tensor_of(self), &view);
+    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
+    return tensor_wrap(core_state_of(self), view);
+}
+
+PyDoc_STRVAR(buffer_doc,
+             "buffer($self, index, /)\n--\n\n"
+             "The bytes of one buffer as a uint8 tensor [byte_size], sharing its memory.\n\n"
+             "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3).");
+
+static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
+    PyObject *number = PyNumber_Index(argument);
+    if (number == NULL) return NULL;
+    int overflow = 0;
+    long index = PyLong_AsLongAndOverflow(number, &overflow);
+    Py_DECREF(number);
+    if (index == -1 && PyErr_Occurred()) return NULL;
+    CoreState *state = core_state_of(self);
+    long count = (long)fields_of(self)->buffer_count;
+    if (index < 0 && overflow == 0) index += count;
+    if (overflow != 0 || index < 0 || index >= count) {
+        return PyErr_Format(PyExc_IndexError, "buffer index %R is out of range for %ld buffers",
+                            argument, count);
+    }
+    HurrayTensor *view = NULL;
+    HurrayStatus status = hurray_tensor_buffer_view(tensor_of(self), (uint32_t)index, &view);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return tensor_wrap(state, view);
+}
+
+/* ---- display, copies, glue in Python ---- */
+
+/* hurray.<module>.<function>(self) */
+static PyObject *call_python(PyObject *self, const char *module, const char *function) {
+    PyObject *imported = PyImport_ImportModule(module);
+    if (imported == NULL) return NULL;
+    PyObject *result = PyObject_CallMethod(imported, function, "O", self);
+    Py_DECREF(imported);
+    return result;
+}
+
+static PyObject *tensor_repr(PyObject *self) {
+    return call_python(self, "hurray._display", "tensor_repr");
+}
+
+static PyObject *tensor_str(PyObject *self) {
+    return call_python(self, "hurray._display", "tensor_str");
+}
+
+PyDoc_STRVAR(to_torch_doc,
+             "to_torch($self, /)\n--\n\n"
+             "A torch.Tensor over the same memory (spec 8.7).\n\n"
+             "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
+             "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
+             "naming what is in the way, for what torch cannot hold.");
+
+static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return call_python(self, "hurray._torch", "to_torch");
+}
+
+static PyObject *new_copy(PyObject *self) {
+    CoreState *state = core_state_of(self);
+    HurrayTensor *copy = NULL;
+    HurrayStatus status;
+    Py_BEGIN_ALLOW_THREADS
+    status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
+    Py_END_ALLOW_THREADS
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return tensor_wrap(state, copy);
+}
+
+PyDoc_STRVAR(copy_doc, "__copy__($self, /)\n--\n\n"
+                       "The tensor itself: it is immutable but for the bytes it shares.");
+
+static PyObject *tensor_copy(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return Py_NewRef(self);
+}
+
+PyDoc_STRVAR(deepcopy_doc,
+             "__deepcopy__($self, memo, /)\n--\n\n"
+             "A row-major copy in memory of its own; UnsupportedError where the bytes cannot be\n"
+             "read (spec 8.3).");
+
+static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
+    (void)memo;
+    return new_copy(self);
+}
+
+/* ---- helpers of the glue for torch ---- */
+
+PyDoc_STRVAR(unpacked_doc, "_unpacked($self, /)\n--\n\n"
+                           "A sub-byte tensor's elements as a row-major uint8 copy, one byte each.");
+
+static PyObject *tensor_unpacked(PyObject *self, PyObject *unused) {
+    (void)unused;
+    CoreState *state = core_state_of(self);
+    HurrayDescriptorFields fields = *fields_of(self);
+    uint64_t count = hurray_tensor_count(tensor_of(self));
+    HurrayBuffer *buffer = NULL;
+    HurrayTensor *tensor = NULL;
+    HurrayStatus status = hurray_tensor_check_readable(tensor_of(self), false);
+    if (status == HURRAY_OK) status = hurray_shape_count(fields.shape, fields.rank, &count);
+    if (status == HURRAY_OK) status = hurray_buffer_allocate(count, false, NULL, &buffer);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = hurray_tensor_unpack(tensor_of(self), hurray_buffer_info(buffer)->data);
+    Py_END_ALLOW_THREADS
+    if (status == HURRAY_OK) {
+        HurrayDescriptorFields bytes = {
+            .type_tag = HURRAY_TYPE_UINT8,
+            .rank = fields.rank,
+            .shape = fields.shape,
+            .layout = {HURRAY_LAYOUT_ROW_MAJOR, NULL},
+            .buffer_count = 1,
+        };
+        status = hurray_tensor_create(&bytes, &buffer, &tensor);
+    }
+    if (status != HURRAY_OK) {
+        hurray_buffer_destroy(buffer);
+        return raise_status(state, status);
+    }
+    return tensor_wrap(state, tensor);
+}
+
+PyDoc_STRVAR(reinterpret_doc,
+             "_reinterpret($self, dtype, /)\n--\n\n"
+             "The same bytes as elements of another dtype of the same width, sharing the memory.");
+
+static PyObject *tensor_reinterpret(PyObject *self, PyObject *dtype) {
+    CoreState *state = core_state_of(self);
+    uint8_t tag;
+    if (!dtype_as_tag(state, dtype, "dtype", &tag)) return NULL;
+    HurrayTensor *view = NULL;
+    HurrayStatus status = hurray_tensor_reinterpret(tensor_of(self), tag, &view);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return tensor_wrap(state, view);
+}
+
+PyDoc_STRVAR(sizeof_doc, "__sizeof__($self, /)\n--\n\n"
+                         "Bytes of the object and of the buffers it keeps alive.");
+
+static PyObject *tensor_sizeof(PyObject *self, PyObject *unused) {
+    (void)unused;
+    uint64_t bytes = sizeof(TensorObject);
+    for (uint32_t i = 0; i < fields_of(self)->buffer_count; i++) {
+        bytes += fields_of(self)->buffers[i].byte_size;
+    }
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+/* ---- the type ---- */
+
+static PyMethodDef own_methods[] = {
+    {"buffer", tensor_buffer, METH_O, buffer_doc},
+    {"to_torch", tensor_to_torch, METH_NOARGS, to_torch_doc},
+    {"__copy__", tensor_copy, METH_NOARGS, copy_doc},
+    {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
+    {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
+    {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
+    {"_reinterpret", tensor_reinterpret, METH_O, reinterpret_doc},
+    {NULL},
+};
+
+static PyGetSetDef own_getset[] = {
+    {"shape", get_shape, NULL, "Extents: a tuple of int, None where dynamic.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions, 0 for a scalar.", NULL},
+    {"size", get_size, NULL, "The number of elements; None while a dimension is dynamic.", NULL},
+    {"nbytes", get_nbytes, NULL,
+     "Bytes of the elements, packed without gaps; None while a dimension is dynamic.", NULL},
+    {"dtype", get_dtype, NULL, "The Dtype of the stored elements.", NULL},
+    {"device", get_device, NULL, "The Device where the buffers are.", NULL},
+    {"layout", get_layout, NULL, "A Layout equal to this tensor's; a new object each time.", NULL},
+    {"quantization", get_absent_section, NULL, "The quantization scheme, or None.", NULL},
+    {"statistics", get_absent_section, NULL, "The Statistics, or None.", NULL},
+    {"shard", get_absent_section, NULL, "The Shard, or None.", NULL},
+    {"extension_type", get_absent_section, NULL, "The ExtensionType, or None.", NULL},
+    {"member_role", get_absent_section, NULL, "'base', 'correction' or None.", NULL},
+    {"byte_offset", get_byte_offset, NULL, "Bytes from the start of buffer 0 to element 0.", NULL},
+    {"descriptor", get_descriptor, NULL, "A Descriptor of this tensor.", NULL},
+    {"buffer_handles", get_buffer_handles, NULL,
+     "What the descriptor says of each buffer: a tuple of BufferHandle.", NULL},
+    {"buffer_count", get_buffer_count, NULL, "The number of buffers.", NULL},
+    {"strides", get_strides, NULL,
+     "Steps in elements, one per dimension; AttributeError where the layout has none.", NULL},
+    {"readonly", get_readonly, NULL, "Whether the memory must not be written.", NULL},
+    {"T", get_transpose, NULL,
+     "The transpose of a matrix, sharing its memory; ValueError unless ndim is 2.", NULL},
+    {NULL},
+};
+
+PyDoc_STRVAR(tensor_doc,
+             "Tensor(buffer, dtype, shape, device=cpu, *, aux_buffers=(), layout=RowMajorLayout(),\n"
+             "       quantization=None, statistics=None, shard=None, extension_type=None,\n"
+             "       member_role=None, byte_offset=0)\n--\n\n"
+             "A tensor: dtype, shape and layout over buffers (spec 8.3).\n\n"
+             "The constructor copies the bytes of `buffer` into 64-aligned memory of its own;\n"
+             "from_numpy, from_dlpack and from_torch share memory instead. `shape` is a sequence of\n"
+             "ints, None where an extent is dynamic. The buffer may be larger than needed, nothing\n"
+             "is inferred from it. A `device` other than the CPU declares a placement: the bytes\n"
+             "stay host memory, and handing out their address is refused.\n\n"
+             "InvalidDescriptorError: shape, layout and dtype do not go together.\n"
+             "BufferError: the buffer is smaller than they need.");
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, NULL},
+    {NULL},
+};
+
+/* The methods and attributes of all files, collected into the tables that the type points to. */
+static void collect_tables(CoreState *state) {
+    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods};
+    size_t used = 0;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
+        for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {
+            assert(used + 1 < CORE_MAX_METHODS);
+            state->tensor_methods[used++] = *method;
+        }
+    }
+    used = Py_ARRAY_LENGTH(own_getset) - 1;
+    memcpy(state->tensor_getset, own_getset, used * sizeof(PyGetSetDef));
+    for (const PyGetSetDef *getset = numpy_tensor_getset; getset->name != NULL; getset++) {
+        assert(used + 1 < CORE_MAX_GETSET);
+        state->tensor_getset[used++] = *getset;
+    }
+}
+
+bool tensor_is_any(PyObject *object) { return Py_TYPE(object)->tp_dealloc == tensor_dealloc; }
+
+int tensor_setup(PyObject *module, CoreState *state) {
+    collect_tables(state);
+    PyType_Slot slots[] = {
+        {Py_tp_doc, (void *)tensor_doc},
+        {Py_tp_new, tensor_new},
+        {Py_tp_dealloc, tensor_dealloc},
+        {Py_tp_repr, tensor_repr},
+        {Py_tp_str, tensor_str},
+        {Py_tp_methods, state->tensor_methods},
+        {Py_tp_getset, state->tensor_getset},
+        {Py_tp_members, members},
+        {Py_bf_getbuffer, tensor_getbuffer},
+        {Py_bf_releasebuffer, tensor_releasebuffer},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "hurray.Tensor",
+        .basicsize = sizeof(TensorObject),
+        .flags = Py_TPFLAGS_DEFAULT,
+        .slots = slots,
+    };
+    state->TensorType = core_add_type(module, &spec, NULL);
+    return state->TensorType == NULL ? -1 : 0;
+}

@@ -108,7 +108,7 @@ HurrayStatus hurray_element_type_size(uint8_t tag, uint64_t count, uint64_t *out
                             : "type tag 0x%02X is not an element type",
                         tag);
     }
-    HurrayPacking packing;
+    HurrayPacking packing = {0};
     HurrayStatus status = hurray_packing_from_bits(type->bits, &packing);
     return status != HURRAY_OK ? status : hurray_packing_size(packing, count, out_bytes);
 }

@@ -10,6 +10,10 @@
 #include "layout.h"
 
 static HurrayStatus decode(ByteReader *reader, uint32_t rank, Arena *arena, HurrayLayout *out) {
+    if (reader_left(reader) < (size_t)rank * 8) { /* the arena holds what the wire does, no more */
+        reader->failed = true;
+        return HURRAY_OK;
+    }
     int64_t *strides = arena_take(arena, (size_t)rank * sizeof(int64_t));
     for (uint32_t k = 0; k < rank; k++) {
         uint64_t bits = read_u64(reader);

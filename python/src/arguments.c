@@ -1,6 +1,8 @@
 /* Matching arguments with a signature (arguments.h); errors are worded like CPython's. */
 #include "arguments.h"
 
+#include <string.h>
+
 static int count_of(const Signature *signature, unsigned excluded) {
     int count = 0;
     for (const Argument *a = signature->arguments; a->name != NULL; a++) {
@@ -89,4 +91,65 @@ bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *k
         if (!take_keyword(signature, nargs, name, value, values)) return false;
     }
     return finish(signature, values);
+}
+
+/* ---- one argument ---- */
+
+static PyObject *as_index(PyObject *value, const char *name) {
+    if (PyIndex_Check(value)) return PyNumber_Index(value);
+    PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, Py_TYPE(value)->tp_name);
+    return NULL;
+}
+
+bool argument_as_i64(PyObject *value, const char *name, int64_t *out, int *overflow) {
+    PyObject *number = as_index(value, name);
+    if (number == NULL) return false;
+    *out = PyLong_AsLongLongAndOverflow(number, overflow);
+    Py_DECREF(number);
+    return true; /* an int cannot fail otherwise */
+}
+
+bool argument_as_u64(PyObject *value, const char *name, uint64_t *out) {
+    PyObject *number = as_index(value, name);
+    if (number == NULL) return false;
+    *out = PyLong_AsUnsignedLongLong(number);
+    bool failed = *out == UINT64_MAX && PyErr_Occurred();
+    if (failed && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 … 2^64 − 1", name, number);
+    }
+    Py_DECREF(number);
+    return !failed;
+}
+
+bool argument_as_u8(PyObject *value, const char *name, uint8_t *out) {
+    int64_t number;
+    int overflow;
+    if (!argument_as_i64(value, name, &number, &overflow)) return false;
+    if (overflow != 0 || number < 0 || number > UINT8_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 … 255", name, value);
+        return false;
+    }
+    *out = (uint8_t)number;
+    return true;
+}
+
+const char *argument_as_string(PyObject *value, const char *name) {
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a str, not %.200s", name,
+                     Py_TYPE(value)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (text == NULL || strlen(text) == (size_t)length) return text;
+    PyErr_Format(PyExc_ValueError, "%s is %R; a null character is in no name", name, value);
+    return NULL;
+}
+
+PyObject *argument_as_tuple(PyObject *value, const char *name) {
+    bool text = PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value);
+    if (!text && PySequence_Check(value)) return PySequence_Tuple(value);
+    PyErr_Format(PyExc_TypeError, "%s must be a sequence of ints, not %.200s", name,
+                 Py_TYPE(value)->tp_name);
+    return NULL;
 }

@@ -18,6 +18,7 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum {
     ARGUMENT_REQUIRED = 1u << 0,
@@ -50,9 +51,33 @@ bool arguments_parse(const Signature *signature, PyObject *const *args, Py_ssize
 bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *kwargs,
                          PyObject **values);
 
-/* "boolean" arguments by truth value; `fallback` when absent (NULL). -1 with an exception. */
+/* For ml_meth of such a function. */
+#define KEYWORD_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
+/* ---- one argument as a C value; `name` is for messages ---- */
+
+/* By truth value; `fallback` when absent (NULL). -1 with an exception. */
 static inline int argument_as_bool(PyObject *value, int fallback) {
     return value == NULL ? fallback : PyObject_IsTrue(value);
 }
+
+/* An int, or what has __index__. False with TypeError, or OverflowError outside the range. */
+bool argument_as_u64(PyObject *value, const char *name, uint64_t *out);
+bool argument_as_u8(PyObject *value, const char *name, uint8_t *out);
+
+/*
+ * The same for callers with an exception of their own for numbers out of range: `*overflow` is -1
+ * or 1 when the number lies below or above those of int64_t, else 0. False with TypeError.
+ */
+bool argument_as_i64(PyObject *value, const char *name, int64_t *out, int *overflow);
+
+/* A str as UTF-8, borrowed from it; NULL with TypeError, or ValueError for a NUL inside. */
+const char *argument_as_string(PyObject *value, const char *name);
+
+/*
+ * A new tuple of the items of a sequence: no str, bytes or bytearray, which are sequences by
+ * accident, and nothing unordered. NULL with TypeError.
+ */
+PyObject *argument_as_tuple(PyObject *value, const char *name);
 
 #endif

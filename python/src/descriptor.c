@@ -1,0 +1,560 @@
+/*
+ * Descriptors and the handles of their buffers (spec 1, 8.10), and shapes on their way between
+ * Python and the library.
+ */
+#include "arguments.h"
+#include "core.h"
+
+/* ---- shapes and strides ---- */
+
+PyObject *shape_tuple(const uint64_t *shape, uint32_t rank) {
+    PyObject *tuple = PyTuple_New(rank);
+    for (uint32_t k = 0; tuple != NULL && k < rank; k++) {
+        bool dynamic = shape[k] == HURRAY_DYNAMIC;
+        PyObject *extent = dynamic ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(shape[k]);
+        if (extent == NULL) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, k, extent);
+        }
+    }
+    return tuple;
+}
+
+PyObject *strides_tuple(const int64_t *strides, uint32_t rank) {
+    PyObject *tuple = PyTuple_New(rank);
+    for (uint32_t k = 0; tuple != NULL && k < rank; k++) {
+        PyObject *stride = PyLong_FromLongLong(strides[k]);
+        if (stride == NULL) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, k, stride);
+        }
+    }
+    return tuple;
+}
+
+/* One entry; `name` is "shape[2]". */
+static bool read_extent(CoreState *state, PyObject *item, const char *name, uint64_t *out) {
+    if (item == Py_None) {
+        *out = HURRAY_DYNAMIC;
+        return true;
+    }
+    if (!PyIndex_Check(item)) {
+        PyErr_Format(PyExc_TypeError, "%s must be an int or None, not %.200s", name,
+                     Py_TYPE(item)->tp_name);
+        return false;
+    }
+    PyObject *number = PyNumber_Index(item);
+    if (number == NULL) return false;
+    *out = PyLong_AsUnsignedLongLong(number);
+    /* Out of range is the one way that can fail, and looks like the one value not allowed. */
+    bool valid = *out != UINT64_MAX;
+    if (!valid) {
+        PyErr_Clear();
+        PyErr_Format(state->InvalidDescriptorError,
+                     "%s is %R; expected 0 … 2^64 − 2, or None for a dynamic dimension", name,
+                     number);
+    }
+    Py_DECREF(number);
+    return valid;
+}
+
+static bool read_extents(CoreState *state, PyObject *items, uint64_t *shape, uint32_t *rank) {
+    Py_ssize_t count = PyTuple_GET_SIZE(items);
+    if (count > (Py_ssize_t)HURRAY_MAX_RANK) {
+        PyErr_Format(state->InvalidDescriptorError,
+                     "shape has %zd dimensions; there can be %u at most", count, HURRAY_MAX_RANK);
+        return false;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        char name[32];
+        PyOS_snprintf(name, sizeof name, "shape[%d]", (int)k);
+        if (!read_extent(state, PyTuple_GET_ITEM(items, k), name, &shape[k])) return false;
+    }
+    *rank = (uint32_t)count;
+    return true;
+}
+
+bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank) {
+    /* An array is a sequence and may be an index as well; what NumPy calls a scalar is only that. */
+    if (PyIndex_Check(object) && !PySequence_Check(object)) {
+        *rank = 1;
+        return read_extent(state, object, "shape", &shape[0]);
+    }
+    PyObject *items = argument_as_tuple(object, "shape");
+    if (items == NULL) return false;
+    bool read = read_extents(state, items, shape, rank);
+    Py_DECREF(items);
+    return read;
+}
+
+/* ---- BufferHandle ---- */
+
+typedef struct BufferHandleObject {
+    PyObject_HEAD HurrayBufferHandle handle;
+    PyObject *device; /* the Device that handle.device_tag and .memory_class belong to */
+} BufferHandleObject;
+
+static BufferHandleObject *handle_of(PyObject *self) { return (BufferHandleObject *)self; }
+
+static PyObject *buffer_handle_new(CoreState *state, const HurrayBufferHandle *handle,
+                                   PyObject *device) {
+    PyTypeObject *type = state->BufferHandleType;
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self == NULL) return NULL;
+    handle_of(self)->handle = *handle;
+    handle_of(self)->device = Py_NewRef(device);
+    return self;
+}
+
+PyObject *buffer_handles_new(CoreState *state, const HurrayDescriptorFields *fields,
+                             PyObject *device) {
+    PyObject *tuple = PyTuple_New(fields->buffer_count);
+    for (uint32_t i = 0; tuple != NULL && i < fields->buffer_count; i++) {
+        PyObject *handle = buffer_handle_new(state, &fields->buffers[i], device);
+        if (handle == NULL) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, i, handle);
+        }
+    }
+    return tuple;
+}
+
+static void buffer_handle_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(handle_of(self)->device);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *get_byte_size(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(handle_of(self)->handle.byte_size);
+}
+
+static PyObject *get_alignment(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLong(handle_of(self)->handle.alignment);
+}
+
+static PyObject *get_sync_mode(PyObject *self, void *closure) {
+    (void)closure;
+    return PyUnicode_FromString(hurray_sync_mode_name(handle_of(self)->handle.sync_mode));
+}
+
+static PyObject *get_handle_device(PyObject *self, void *closure) {
+    (void)closure;
+    return Py_NewRef(handle_of(self)->device);
+}
+
+static PyObject *get_is_empty(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(handle_of(self)->handle.byte_size == 0);
+}
+
+static PyObject *buffer_handle_repr(PyObject *self) {
+    const HurrayBufferHandle *handle = &handle_of(self)->handle;
+    return PyUnicode_FromFormat(
+        "BufferHandle(byte_size=%llu, alignment=%u, sync_mode='%s', device=%R)",
+        (unsigned long long)handle->byte_size, handle->alignment,
+        hurray_sync_mode_name(handle->sync_mode), handle_of(self)->device);
+}
+
+/* All that counts, as Python compares and hashes it. */
+static PyObject *buffer_handle_key(PyObject *self) {
+    const HurrayBufferHandle *handle = &handle_of(self)->handle;
+    return Py_BuildValue("(KIiO)", (unsigned long long)handle->byte_size, handle->alignment,
+                         handle->sync_mode, handle_of(self)->device);
+}
+
+static PyObject *buffer_handle_richcompare(PyObject *self, PyObject *other, int operation) {
+    bool comparable = Py_IS_TYPE(other, Py_TYPE(self));
+    if (!comparable || (operation != Py_EQ && operation != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *mine = buffer_handle_key(self);
+    PyObject *theirs = buffer_handle_key(other);
+    PyObject *result = NULL;
+    if (mine != NULL && theirs != NULL) result = PyObject_RichCompare(mine, theirs, operation);
+    Py_XDECREF(mine);
+    Py_XDECREF(theirs);
+    return result;
+}
+
+static Py_hash_t buffer_handle_hash(PyObject *self) {
+    PyObject *key = buffer_handle_key(self);
+    if (key == NULL) return -1;
+    Py_hash_t hash = PyObject_Hash(key);
+    Py_DECREF(key);
+    return hash;
+}
+
+static PyObject *buffer_handle_copy(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyMethodDef buffer_handle_methods[] = {
+    {"__copy__", buffer_handle_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", buffer_handle_copy, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef buffer_handle_getset[] = {
+    {"byte_size", get_byte_size, NULL, "int: bytes of the buffer.", NULL},
+    {"alignment", get_alignment, NULL,
+     "int: bytes, the power of two to which its address is promised to be aligned.", NULL},
+    {"sync_mode", get_sync_mode, NULL,
+     "str: when its bytes may be used: 'producer_synced' (at once), 'event' or "
+     "'consumer_stream'.",
+     NULL},
+    {"device", get_handle_device, NULL, "Device: where it is.", NULL},
+    {"is_empty", get_is_empty, NULL, "bool: it has no bytes, and perhaps no address.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyDoc_STRVAR(
+    buffer_handle_doc,
+    "What a descriptor says about one buffer (spec 1.5, 8.10): sizes and promises, no\n"
+    "address. It keeps neither tensor nor buffer alive. Compared and hashed by value; not\n"
+    "constructed: see Tensor.buffer_handles.");
+
+static PyType_Slot buffer_handle_slots[] = {
+    {Py_tp_doc, (char *)buffer_handle_doc}, {Py_tp_repr, buffer_handle_repr},
+    {Py_tp_hash, buffer_handle_hash},       {Py_tp_richcompare, buffer_handle_richcompare},
+    {Py_tp_methods, buffer_handle_methods}, {Py_tp_getset, buffer_handle_getset},
+    {Py_tp_dealloc, buffer_handle_dealloc}, {0, NULL},
+};
+
+static PyType_Spec buffer_handle_spec = {
+    .name = "hurray.BufferHandle",
+    .basicsize = sizeof(BufferHandleObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = buffer_handle_slots,
+};
+
+/* ---- Descriptor: making ---- */
+
+typedef struct DescriptorObject {
+    PyObject_HEAD HurrayDescriptor *descriptor;
+    PyObject *device; /* of all its buffers; device_id 0, which a descriptor does not know better */
+} DescriptorObject;
+
+static const HurrayDescriptorFields *fields_of(PyObject *self) {
+    return hurray_descriptor_fields(((DescriptorObject *)self)->descriptor);
+}
+
+/* Takes over `descriptor`, also on failure. */
+static PyObject *descriptor_wrap(CoreState *state, HurrayDescriptor *descriptor) {
+    PyTypeObject *type = state->DescriptorType;
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self == NULL) {
+        hurray_descriptor_destroy(descriptor);
+        return NULL;
+    }
+    ((DescriptorObject *)self)->descriptor = descriptor;
+    const HurrayDescriptorFields *fields = fields_of(self);
+    HurrayDevice device = {.tag = HURRAY_DEVICE_CPU};
+    if (fields->buffer_count != 0) {
+        device.tag = fields->buffers[0].device_tag;
+        device.memory_class = fields->buffers[0].memory_class;
+    }
+    ((DescriptorObject *)self)->device = device_new(state, device);
+    if (((DescriptorObject *)self)->device == NULL) Py_CLEAR(self);
+    return self;
+}
+
+PyObject *descriptor_new(CoreState *state, const HurrayDescriptorFields *fields) {
+    HurrayDescriptor *descriptor;
+    HurrayStatus status = hurray_descriptor_create(fields, &descriptor);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return descriptor_wrap(state, descriptor);
+}
+
+static void descriptor_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    hurray_descriptor_destroy(((DescriptorObject *)self)->descriptor);
+    Py_XDECREF(((DescriptorObject *)self)->device);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(decode_doc,
+             "decode(bytes, *, permissive=False)\n--\n\n"
+             "Reads the descriptor that bytes-like `bytes` begin with; those after its own length\n"
+             "are ignored (spec 1).\n\n"
+             "InvalidDescriptorError names the field that breaks a rule, its value and what was\n"
+             "expected; UnsupportedError a layout that cannot be read yet. permissive=True\n"
+             "relaxes nothing yet.");
+
+static const Signature decode_signature = {
+    "decode", {{"bytes", ARGUMENT_REQUIRED}, {"permissive", ARGUMENT_KEYWORD_ONLY}}};
+
+static PyObject *descriptor_decode(PyObject *type, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames) {
+    CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
+    PyObject *values[2];
+    Py_buffer view;
+    if (!arguments_parse(&decode_signature, args, nargs, kwnames, values) ||
+        argument_as_bool(values[1], 0) < 0 ||
+        PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    static const uint8_t none = 0; /* the address of an empty buffer may be NULL */
+    const uint8_t *bytes = view.buf != NULL ? view.buf : &none;
+    HurrayDescriptor *descriptor;
+    HurrayStatus status = hurray_descriptor_decode(bytes, (uintptr_t)view.len, &descriptor);
+    PyBuffer_Release(&view);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return descriptor_wrap(state, descriptor);
+}
+
+/* ---- Descriptor: bytes ---- */
+
+static PyObject *get_encoded_len(PyObject *self, void *closure) {
+    (void)closure;
+    uint64_t size;
+    HurrayStatus status = hurray_descriptor_encoded_size(fields_of(self), &size);
+    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
+    return PyLong_FromUnsignedLongLong(size);
+}
+
+PyDoc_STRVAR(encode_doc, "encode()\n--\n\n"
+                         "The descriptor as bytes, format version 1.0 (spec 1).");
+
+static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    uint64_t size;
+    uintptr_t length;
+    HurrayStatus status = hurray_descriptor_encoded_size(fields_of(self), &size);
+    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size); /* at most 2^32 */
+    if (bytes == NULL) return NULL;
+    status = hurray_descriptor_encode(fields_of(self), (uint8_t *)PyBytes_AS_STRING(bytes),
+                                      (uintptr_t)size, &length);
+    if (status == HURRAY_OK) return bytes;
+    Py_DECREF(bytes);
+    return raise_status(core_state_of(self), status);
+}
+
+static PyObject *descriptor_reduce(PyObject *self, PyObject *ignored) {
+    PyObject *bytes = descriptor_encode(self, ignored);
+    if (bytes == NULL) return NULL;
+    PyObject *decode = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "decode");
+    if (decode == NULL) {
+        Py_DECREF(bytes);
+        return NULL;
+    }
+    return Py_BuildValue("N(N)", decode, bytes);
+}
+
+static PyObject *descriptor_copy(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *descriptor_richcompare(PyObject *self, PyObject *other, int operation) {
+    bool comparable = Py_IS_TYPE(other, Py_TYPE(self));
+    if (!comparable || (operation != Py_EQ && operation != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    bool equal = hurray_descriptor_equal(fields_of(self), fields_of(other));
+    return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+/* ---- Descriptor: what it says ---- */
+
+static PyObject *get_version(PyObject *self, void *closure) {
+    (void)self;
+    (void)closure;
+    return Py_BuildValue("(ii)", (int)HURRAY_FORMAT_VERSION_MAJOR,
+                         (int)HURRAY_FORMAT_VERSION_MINOR);
+}
+
+static PyObject *get_shape(PyObject *self, void *closure) {
+    (void)closure;
+    return shape_tuple(fields_of(self)->shape, fields_of(self)->rank);
+}
+
+static PyObject *get_ndim(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLong(fields_of(self)->rank);
+}
+
+/* The number of elements. False when a dynamic dimension leaves it open. */
+static bool count_elements(const HurrayDescriptorFields *fields, uint64_t *count) {
+    return !hurray_shape_is_dynamic(fields->shape, fields->rank) &&
+           hurray_shape_count(fields->shape, fields->rank, count) == HURRAY_OK;
+}
+
+static PyObject *get_size(PyObject *self, void *closure) {
+    (void)closure;
+    uint64_t count;
+    if (!count_elements(fields_of(self), &count)) Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(count);
+}
+
+static PyObject *get_nbytes(PyObject *self, void *closure) {
+    (void)closure;
+    const HurrayDescriptorFields *fields = fields_of(self);
+    uint64_t count, bytes;
+    if (!count_elements(fields, &count)) Py_RETURN_NONE;
+    HurrayPacking packing;
+    HurrayStatus status = hurray_packing_of(fields->type_tag, fields->extension_type, &packing);
+    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
+    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *get_dtype(PyObject *self, void *closure) {
+    (void)closure;
+    return Py_XNewRef(dtype_from_tag(core_state_of(self), fields_of(self)->type_tag));
+}
+
+static PyObject *get_device(PyObject *self, void *closure) {
+    (void)closure;
+    return Py_NewRef(((DescriptorObject *)self)->device);
+}
+
+static PyObject *get_layout(PyObject *self, void *closure) {
+    (void)closure;
+    return layout_new(core_state_of(self), &fields_of(self)->layout, fields_of(self)->rank);
+}
+
+static PyObject *get_byte_offset(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(fields_of(self)->byte_offset);
+}
+
+static PyObject *get_strides(PyObject *self, void *closure) {
+    (void)closure;
+    int64_t strides[HURRAY_MAX_RANK];
+    HurrayStatus status = hurray_address_strides(fields_of(self), strides);
+    if (status != HURRAY_OK) return raise_status_as(PyExc_AttributeError, status);
+    return strides_tuple(strides, fields_of(self)->rank);
+}
+
+static PyObject *get_buffer_count(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLong(fields_of(self)->buffer_count);
+}
+
+static PyObject *get_buffer_handles(PyObject *self, void *closure) {
+    (void)closure;
+    return buffer_handles_new(core_state_of(self), fields_of(self),
+                              ((DescriptorObject *)self)->device);
+}
+
+static PyObject *get_member_role(PyObject *self, void *closure) {
+    (void)closure;
+    const HurrayCompositeMember *member = fields_of(self)->member;
+    if (member == NULL) Py_RETURN_NONE;
+    return PyUnicode_FromString(member->role == HURRAY_ROLE_BASE ? "base" : "correction");
+}
+
+/* Sections without a Python class: absent or refused. The closure is their name. */
+static PyObject *absent_or_unsupported(PyObject *self, const void *section, const char *name) {
+    if (section == NULL) Py_RETURN_NONE;
+    PyErr_Format(core_state_of(self)->UnsupportedError,
+                 "this descriptor has a section for %s, which cannot be shown yet; encode() keeps "
+                 "it",
+                 name);
+    return NULL;
+}
+
+static PyObject *get_quantization(PyObject *self, void *name) {
+    return absent_or_unsupported(self, fields_of(self)->quantization, name);
+}
+
+static PyObject *get_statistics(PyObject *self, void *name) {
+    return absent_or_unsupported(self, fields_of(self)->statistics, name);
+}
+
+static PyObject *get_shard(PyObject *self, void *name) {
+    return absent_or_unsupported(self, fields_of(self)->shard, name);
+}
+
+static PyObject *get_extension_type(PyObject *self, void *name) {
+    return absent_or_unsupported(self, fields_of(self)->extension_type, name);
+}
+
+static PyObject *descriptor_repr(PyObject *self) {
+    PyObject *shape = get_shape(self, NULL);
+    PyObject *dtype = get_dtype(self, NULL);
+    PyObject *result = NULL;
+    if (shape != NULL && dtype != NULL) {
+        const char *layout = hurray_layout_name(fields_of(self)->layout.tag);
+        result = PyUnicode_FromFormat(
+            "hurray.Descriptor(dtype=%S, shape=%R, layout='%s', buffers=%u)", dtype, shape,
+            layout != NULL ? layout : "extension", fields_of(self)->buffer_count);
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(dtype);
+    return result;
+}
+
+/* ---- Descriptor: the type ---- */
+
+static PyMethodDef descriptor_methods[] = {
+    {"decode", KEYWORD_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+     decode_doc},
+    {"encode", descriptor_encode, METH_NOARGS, encode_doc},
+    {"__reduce__", descriptor_reduce, METH_NOARGS, NULL},
+    {"__copy__", descriptor_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", descriptor_copy, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef descriptor_getset[] = {
+    {"version", get_version, NULL, "tuple: (major, minor) of the format it encodes to.", NULL},
+    {"encoded_len", get_encoded_len, NULL, "int: bytes of encode().", NULL},
+    {"shape", get_shape, NULL, "tuple of int: extents; None where dynamic.", NULL},
+    {"ndim", get_ndim, NULL, "int: the number of dimensions, 0 to 64.", NULL},
+    {"size", get_size, NULL, "int: the number of elements; None if a dimension is dynamic.", NULL},
+    {"nbytes", get_nbytes, NULL,
+     "int: bytes of the packed elements; None if a dimension is dynamic.", NULL},
+    {"dtype", get_dtype, NULL, "Dtype: of the stored elements.", NULL},
+    {"device", get_device, NULL,
+     "Device: of all buffers; device_id is 0, since a descriptor has none.", NULL},
+    {"layout", get_layout, NULL, "Layout: where elements lie in the buffers.", NULL},
+    {"byte_offset", get_byte_offset, NULL, "int: bytes to element [0, …, 0] in buffer 0.", NULL},
+    {"strides", get_strides, NULL,
+     "tuple of int: elements from one index to the next; AttributeError where the layout has\n"
+     "none, or a dynamic dimension leaves them open.",
+     NULL},
+    {"buffer_count", get_buffer_count, NULL, "int: the number of buffers.", NULL},
+    {"buffer_handles", get_buffer_handles, NULL, "tuple of BufferHandle.", NULL},
+    {"quantization", get_quantization, NULL, "None, if there is no quantization section.",
+     (char *)"quantization"},
+    {"statistics", get_statistics, NULL, "None, if there is no statistics section.",
+     (char *)"statistics"},
+    {"shard", get_shard, NULL, "None, if there is no shard section.", (char *)"the shard"},
+    {"extension_type", get_extension_type, NULL, "None, if there is no extension type section.",
+     (char *)"the extension type"},
+    {"member_role", get_member_role, NULL,
+     "str: 'base' or 'correction' for a member of an overlay; else None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyDoc_STRVAR(descriptor_doc,
+             "Everything about a tensor but its bytes (spec 1, 8.10). Immutable; compared by what\n"
+             "it encodes to. Not constructed: see Tensor.descriptor and Descriptor.decode(bytes).");
+
+static PyType_Slot descriptor_slots[] = {
+    {Py_tp_doc, (char *)descriptor_doc},       {Py_tp_repr, descriptor_repr},
+    {Py_tp_hash, PyObject_HashNotImplemented}, {Py_tp_richcompare, descriptor_richcompare},
+    {Py_tp_methods, descriptor_methods},       {Py_tp_getset, descriptor_getset},
+    {Py_tp_dealloc, descriptor_dealloc},       {0, NULL},
+};
+
+static PyType_Spec descriptor_spec = {
+    .name = "hurray.Descriptor",
+    .basicsize = sizeof(DescriptorObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = descriptor_slots,
+};
+
+int descriptor_setup(PyObject *module, CoreState *state) {
+    state->DescriptorType = core_add_type(module, &descriptor_spec, NULL);
+    if (state->DescriptorType == NULL) return -1;
+    state->BufferHandleType = core_add_type(module, &buffer_handle_spec, NULL);
+    return state->BufferHandleType == NULL ? -1 : 0;
+}

@@ -118,7 +118,7 @@ static HurrayStatus finish(const Import *import, bool strided, uint64_t byte_off
         .shape = import->shape,
         .byte_offset = byte_offset,
         .layout = {strided ? HURRAY_LAYOUT_STRIDED : HURRAY_LAYOUT_ROW_MAJOR,
-                   strided ? import->strides : NULL},
+                   {strided ? import->strides : NULL}},
         .buffer_count = 1,
     };
     return hurray_tensor_create(&fields, &buffer, out);

@@ -3,7 +3,7 @@
  *
  * ByteReader is a cursor over bytes from outside. Reading past the end gives zero and sets `failed`,
  * which the caller looks at once, at the end of a part; nothing outside is ever touched. ByteWriter
- * counts what is put into it and stores it where it has a place to.
+ * counts what is put into it, stores it where it has a place to, and hashes it where it has a hash.
  */
 #ifndef HURRAY_SRC_BYTES_H
 #define HURRAY_SRC_BYTES_H
@@ -116,12 +116,18 @@ typedef struct ByteWriter {
     uint8_t *bytes;  /* NULL: only count */
     size_t capacity; /* what does not fit is counted, not stored */
     size_t position;
+    uint64_t hash; /* FNV-1a of what was written, from the offset basis on; 0: not hashed */
 } ByteWriter;
 
 static inline void write_bytes(ByteWriter *writer, const void *source, size_t count) {
     if (writer->bytes != NULL && count != 0 && writer->position <= writer->capacity &&
         count <= writer->capacity - writer->position) {
         memcpy(writer->bytes + writer->position, source, count);
+    }
+    if (writer->hash != 0) {
+        for (size_t i = 0; i < count; i++) {
+            writer->hash = (writer->hash ^ ((const uint8_t *)source)[i]) * UINT64_C(0x100000001B3);
+        }
     }
     writer->position += count;
 }

@@ -30,6 +30,7 @@ enum {
 /* ---- encode ---- */
 
 static uint32_t flags_of(const HurrayDescriptorFields *fields) {
+    if (hri_layout_kind_of(fields) == &hri_layout_opaque) return fields->layout.opaque.flags;
     return (fields->quantization != NULL ? (uint32_t)HAS_QUANTIZATION : 0) |
            (fields->shard != NULL ? (uint32_t)HAS_SHARD : 0) |
            (fields->extension_type != NULL ? (uint32_t)HAS_EXTENSION_TYPE : 0) |
@@ -48,7 +49,7 @@ static void write_handle(const HurrayBufferHandle *handle, ByteWriter *writer) {
 
 /* The section is preceded by its length, so its payload is counted first. */
 static void write_quantization(const HurrayQuantization *quantization, ByteWriter *writer) {
-    ByteWriter counter = {NULL, 0, 0};
+    ByteWriter counter = {NULL, 0, 0, 0};
     hri_quantization_encode(quantization, &counter);
     write_u32(writer, (uint32_t)counter.position);
     hri_quantization_encode(quantization, writer);
@@ -75,8 +76,9 @@ static void write_descriptor(const HurrayDescriptorFields *fields, uint32_t leng
     write_u32(writer, fields->rank);
     for (uint32_t k = 0; k < fields->rank; k++) write_u64(writer, fields->shape[k]);
     write_u64(writer, fields->byte_offset);
-    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    const LayoutKind *kind = hri_layout_kind_of(fields);
     if (kind->encode != NULL) kind->encode(&fields->layout, fields->rank, writer);
+    if (kind == &hri_layout_opaque) return; /* the rest is in it */
     write_u8(writer, (uint8_t)fields->buffer_count);
     for (uint32_t i = 0; i < fields->buffer_count; i++) write_handle(&fields->buffers[i], writer);
     write_sections(fields, writer);
@@ -87,7 +89,7 @@ HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields
     if (out_bytes == NULL) return hri_fail_null("out_bytes");
     HurrayStatus status = hurray_descriptor_validate(fields);
     if (status != HURRAY_OK) return status;
-    ByteWriter counter = {NULL, 0, 0};
+    ByteWriter counter = {NULL, 0, 0, 0};
     write_descriptor(fields, 0, &counter);
     if (counter.position > UINT32_MAX) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
@@ -110,7 +112,7 @@ HurrayStatus hurray_descriptor_encode(const HurrayDescriptorFields *fields, uint
                         "the descriptor takes %" PRIu64 " bytes, there is room for %" PRIu64, size,
                         (uint64_t)capacity);
     }
-    ByteWriter writer = {bytes, capacity, 0};
+    ByteWriter writer = {bytes, capacity, 0, 0};
     write_descriptor(fields, (uint32_t)size, &writer);
     *out_length = (uintptr_t)size;
     return HURRAY_OK;
@@ -180,14 +182,29 @@ static HurrayStatus read_shape(ByteReader *reader, Arena *arena, HurrayDescripto
     return HURRAY_OK;
 }
 
-static HurrayStatus read_layout(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
-    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
-    /* Without a row nobody knows how long the fields are: validation says what it is about. */
+static bool is_known_layout(const HurrayPrivateLayout *layout, const HurrayDecodeOptions *options) {
+    for (uint32_t i = 0; i < options->known_layout_count; i++) {
+        if (options->known_layout_ids[i] == layout->extension_layout_id) return true;
+    }
+    return options->permissive;
+}
+
+static HurrayStatus read_layout(ByteReader *reader, const HurrayDecodeOptions *options, Arena *arena,
+                                HurrayDescriptorFields *fields) {
+    const LayoutKind *kind = hri_layout_kind_of(fields);
+    /* Without a row nobody knows how long the fields are: validation says what is wrong. */
     if (kind == NULL) return hurray_descriptor_validate(fields);
     if (kind->decode == NULL) return HURRAY_OK;
     HurrayStatus status = kind->decode(reader, fields->rank, arena, &fields->layout);
-    if (status == HURRAY_OK && reader->failed) return ends_inside("layout fields", reader);
-    return status;
+    if (status != HURRAY_OK) return status;
+    if (reader->failed) return ends_inside("layout fields", reader);
+    if (kind == &hri_layout_private && !is_known_layout(&fields->layout.extension, options)) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "layout tag 0x%02X is private, extension_layout_id %" PRIu64
+                        " is not one that this reader was told it knows",
+                        fields->layout.tag, fields->layout.extension.extension_layout_id);
+    }
+    return HURRAY_OK;
 }
 
 static HurrayStatus read_buffers(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
@@ -215,11 +232,12 @@ static HurrayStatus read_buffers(ByteReader *reader, Arena *arena, HurrayDescrip
 
 static HurrayStatus read_quantization(ByteReader *reader, Arena *arena,
                                       struct HurrayDescriptor *out) {
+    bool permissive = out->fields.permissive;
     uint32_t length = read_u32(reader);
     const uint8_t *payload = read_bytes(reader, length);
     if (payload == NULL) return ends_inside("quantization section", reader);
     ByteReader section = {payload, length, 0, false};
-    HurrayStatus status = hri_quantization_decode(&section, &out->quantization);
+    HurrayStatus status = hri_quantization_decode(&section, permissive, &out->quantization);
     if (status != HURRAY_OK) return status;
     out->quantization.trailing =
         arena_copy(arena, out->quantization.trailing, out->quantization.trailing_size);
@@ -269,13 +287,18 @@ static HurrayStatus check_end(const ByteReader *reader) {
     return HURRAY_OK;
 }
 
-static HurrayStatus read_descriptor(ByteReader *reader, Arena *arena,
-                                    struct HurrayDescriptor *out) {
+static HurrayStatus read_descriptor(ByteReader *reader, const HurrayDecodeOptions *options,
+                                    Arena *arena, struct HurrayDescriptor *out) {
     uint32_t flags = 0;
     HurrayDescriptorFields *fields = &out->fields;
+    fields->permissive = options->permissive;
     HurrayStatus status = read_header(reader, &flags, fields);
     if (status == HURRAY_OK) status = read_shape(reader, arena, fields);
-    if (status == HURRAY_OK) status = read_layout(reader, arena, fields);
+    if (status == HURRAY_OK) status = read_layout(reader, options, arena, fields);
+    if (status == HURRAY_OK && hri_layout_kind_of(fields) == &hri_layout_opaque) {
+        fields->layout.opaque.flags = flags; /* everything to the end was taken as it is */
+        return hurray_descriptor_validate(fields);
+    }
     if (status == HURRAY_OK) status = read_buffers(reader, arena, fields);
     if (status == HURRAY_OK) status = read_sections(reader, flags, arena, out);
     if (status == HURRAY_OK) status = check_end(reader);
@@ -285,7 +308,9 @@ static HurrayStatus read_descriptor(ByteReader *reader, Arena *arena,
 
 /*
  * A block for a descriptor and an arena behind it. Every array in memory is as long as on the wire,
- * so the wire length bounds the arena; each of the (at most six) arrays may need rounding up.
+ * so the wire length bounds the arena, but for two things: each array (shape, buffers, trailing bytes,
+ * two of the shard, and three per level of a tiled layout) may need rounding up, and the struct of a
+ * tile level is longer than its fields.
  */
 static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
     size_t head = arena_footprint(sizeof(struct HurrayDescriptor));
@@ -300,11 +325,23 @@ static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
     return descriptor;
 }
 
-#define MAX_ARRAYS 6u
+#define MAX_ARRAYS (5u + 3u * HURRAY_MAX_TILE_LEVELS)
+#define ARENA_SLACK (MAX_ARRAYS * ARENA_ALIGNMENT + HURRAY_MAX_TILE_LEVELS * sizeof(HurrayTileLevel))
 
 HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
                                       HurrayDescriptor **out) {
+    return hurray_descriptor_decode_with(bytes, length, NULL, out);
+}
+
+HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t length,
+                                           const HurrayDecodeOptions *options,
+                                           HurrayDescriptor **out) {
+    static const HurrayDecodeOptions strict = {false, NULL, 0};
     if (out == NULL) return hri_fail_null("out");
+    if (options == NULL) options = &strict;
+    if (options->known_layout_ids == NULL && options->known_layout_count != 0) {
+        return hri_fail_null("options.known_layout_ids");
+    }
     uint32_t descriptor_length = 0;
     HurrayStatus status = hurray_descriptor_peek_length(bytes, length, &descriptor_length);
     if (status != HURRAY_OK) return status;
@@ -315,10 +352,10 @@ HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
     }
     Arena arena;
     HurrayDescriptor *descriptor =
-        allocate((size_t)descriptor_length + MAX_ARRAYS * ARENA_ALIGNMENT, &arena);
+        allocate((size_t)descriptor_length + ARENA_SLACK, &arena);
     if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
     ByteReader reader = {bytes, descriptor_length, 0, false};
-    status = read_descriptor(&reader, &arena, descriptor);
+    status = read_descriptor(&reader, options, &arena, descriptor);
     if (status != HURRAY_OK) {
         free(descriptor);
         return status;
@@ -333,7 +370,7 @@ size_t hri_descriptor_footprint(const HurrayDescriptorFields *fields) {
     size_t rank_bytes = (size_t)fields->rank * sizeof(uint64_t);
     size_t bytes = arena_footprint(rank_bytes) +
                    arena_footprint(fields->buffer_count * sizeof(HurrayBufferHandle));
-    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    const LayoutKind *kind = hri_layout_kind_of(fields);
     if (kind->footprint != NULL) bytes += kind->footprint(&fields->layout, fields->rank);
     if (fields->quantization != NULL) {
         bytes += arena_footprint(fields->quantization->trailing_size);
@@ -350,7 +387,7 @@ void hri_descriptor_copy(const HurrayDescriptorFields *fields, Arena *arena,
     copy->shape = arena_copy(arena, fields->shape, rank_bytes);
     copy->buffers =
         arena_copy(arena, fields->buffers, fields->buffer_count * sizeof(HurrayBufferHandle));
-    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    const LayoutKind *kind = hri_layout_kind_of(fields);
     if (kind->copy != NULL) kind->copy(&copy->layout, fields->rank, arena);
     if (fields->quantization != NULL) {
         out->quantization = *fields->quantization;
@@ -415,8 +452,8 @@ static bool equal_handles(const HurrayDescriptorFields *a, const HurrayDescripto
 }
 
 static bool equal_layouts(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
-    const LayoutKind *kind = hri_layout_kind(a->layout.tag);
-    return kind != NULL &&
+    const LayoutKind *kind = hri_layout_kind_of(a);
+    return kind != NULL && kind == hri_layout_kind_of(b) &&
            (kind->equal == NULL || kind->equal(&a->layout, &b->layout, a->rank));
 }
 
@@ -437,6 +474,14 @@ bool hurray_descriptor_equal(const HurrayDescriptorFields *a, const HurrayDescri
            a->byte_offset == b->byte_offset && a->buffer_count == b->buffer_count &&
            (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof(uint64_t)) == 0) &&
            equal_layouts(a, b) && equal_handles(a, b) && equal_sections(a, b);
+}
+
+/* FNV-1a over the encoding, byte by byte. Strong enough for a hash table, and the same everywhere. */
+uint64_t hurray_descriptor_hash(const HurrayDescriptorFields *fields) {
+    if (fields == NULL) return 0;
+    ByteWriter hasher = {NULL, 0, 0, UINT64_C(0xCBF29CE484222325)};
+    write_descriptor(fields, 0, &hasher);
+    return hasher.hash;
 }
 
 /* ---- established accessors ---- */

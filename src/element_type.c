@@ -69,6 +69,11 @@ bool hurray_element_type_is_private(uint8_t tag) {
     return tag >= HURRAY_TYPE_PRIVATE_FIRST && tag <= HURRAY_TYPE_PRIVATE_LAST;
 }
 
+bool hurray_element_type_is_reserved(uint8_t tag) {
+    return tag != 0x00 && tag != 0x47 && tag < HURRAY_TYPE_PRIVATE_FIRST &&
+           hurray_element_type_from_tag(tag) == NULL;
+}
+
 HurrayStatus hurray_packing_from_bits(uint32_t bits, HurrayPacking *out) {
     if (out == NULL) return hri_fail_null("out");
     if (bits == 1 || bits == 2 || bits == 4) {

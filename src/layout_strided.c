@@ -27,8 +27,8 @@ static void encode(const HurrayLayout *layout, uint32_t rank, ByteWriter *writer
     for (uint32_t k = 0; k < rank; k++) write_u64(writer, (uint64_t)layout->strides[k]);
 }
 
-static HurrayStatus check_fields(const HurrayLayout *layout, uint32_t rank) {
-    return layout->strides == NULL && rank != 0 ? hri_fail_null("layout.strides") : HURRAY_OK;
+static HurrayStatus check_fields(const HurrayDescriptorFields *fields) {
+    return fields->layout.strides == NULL ? hri_fail_null("layout.strides") : HURRAY_OK;
 }
 
 static bool equal(const HurrayLayout *a, const HurrayLayout *b, uint32_t rank) {
@@ -44,18 +44,13 @@ static void copy(HurrayLayout *layout, uint32_t rank, Arena *arena) {
     layout->strides = arena_copy(arena, layout->strides, (size_t)rank * sizeof(int64_t));
 }
 
-/*
- * How far elements lie before and after element [0, …, 0], as counts: lo = −*before, hi = *after of
- * spec 2.2. False when one of them does not fit, with the dimension at fault.
- */
-static bool spread(const HurrayDescriptorFields *fields, uint64_t *before, uint64_t *after,
-                   uint32_t *fault) {
+bool hri_strided_spread(uint32_t rank, const uint64_t *shape, const int64_t *strides,
+                        uint64_t *before, uint64_t *after, uint32_t *fault) {
     *before = *after = 0;
-    for (uint32_t k = 0; k < fields->rank; k++) {
-        int64_t stride = fields->layout.strides[k];
-        uint64_t *side = stride < 0 ? before : after;
+    for (uint32_t k = 0; k < rank; k++) {
+        uint64_t *side = strides[k] < 0 ? before : after;
         uint64_t distance;
-        if (!checked_mul_u64(magnitude_i64(stride), fields->shape[k] - 1, &distance) ||
+        if (!checked_mul_u64(magnitude_i64(strides[k]), shape[k] - 1, &distance) ||
             !checked_add_u64(*side, distance, side)) {
             *fault = k;
             return false;
@@ -73,7 +68,8 @@ static HurrayStatus required_bytes(const HurrayDescriptorFields *fields, HurrayP
     }
     uint64_t before, after, bytes_before, groups_after, bytes_after;
     uint32_t fault = 0;
-    if (!spread(fields, &before, &after, &fault)) {
+    if (!hri_strided_spread(fields->rank, fields->shape, fields->layout.strides, &before, &after,
+                            &fault)) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "strided layout: stride %" PRId64 " over %" PRIu64
                         " elements of dimension %" PRIu32 " reaches 2^64 elements or more",
@@ -107,6 +103,7 @@ static bool strides(const HurrayDescriptorFields *fields, int64_t *out) {
 const LayoutKind hri_layout_strided = {
     .tag = HURRAY_LAYOUT_STRIDED,
     .name = "strided",
+    .layout_class = HURRAY_LAYOUT_CLASS_DENSE,
     .min_rank = 1,
     .max_rank = HURRAY_MAX_RANK,
     .buffer_count = 1,

@@ -12,9 +12,10 @@
 
 /*
  * Reads the section payload that `reader` covers exactly (the u32 length before it was read by the
- * caller). Bytes after the scheme's fields become `trailing`, pointing into the payload.
+ * caller). Bytes after the scheme's fields become `trailing`, pointing into the payload. A permissive
+ * reader takes a scheme whose tag is not assigned, or private, as it is.
  */
-HurrayStatus hri_quantization_decode(ByteReader *reader, HurrayQuantization *out);
+HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out);
 
 /* Writes the payload, without the length before it. The scheme must be a known one. */
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer);
@@ -39,6 +40,10 @@ uint32_t hri_quantization_buffer_count(const HurrayQuantization *quantization);
  */
 bool hri_quantization_stored_extent(const HurrayDescriptorFields *fields, uint32_t axis,
                                     uint64_t *out);
+
+/* Whether the scheme is one that a permissive reader carries without knowing it; NULL is not. Then
+ * `trailing` is the whole payload after the scheme tag. */
+bool hri_quantization_is_opaque(const HurrayQuantization *quantization);
 
 bool hri_quantization_equal(const HurrayQuantization *a, const HurrayQuantization *b);
 

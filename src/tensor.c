@@ -236,7 +236,7 @@ HurrayStatus hurray_tensor_buffer_view(HurrayTensor *tensor, uint32_t index, Hur
         .type_tag = HURRAY_TYPE_UINT8,
         .rank = 1,
         .shape = shape,
-        .layout = {HURRAY_LAYOUT_ROW_MAJOR, NULL},
+        .layout = {HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
         .buffer_count = 1,
     };
     return share(&fields, &buffer, out);
@@ -331,7 +331,7 @@ HurrayStatus hurray_tensor_copy(const HurrayTensor *tensor, const HurrayAllocato
     status = copy_elements(tensor, packing, bytes, hurray_buffer_info(buffer)->data);
     if (status == HURRAY_OK) {
         HurrayDescriptorFields fields = tensor->descriptor.fields;
-        fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, NULL};
+        fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, {NULL}};
         fields.byte_offset = 0;
         status = hurray_tensor_create(&fields, &buffer, out);
     }

@@ -10,16 +10,17 @@
 #include "quantization.h"
 #include "sections.h"
 
+/* A permissive reader carries elements of a type it does not know; their width stays 0. */
+static bool is_carried_type(const HurrayDescriptorFields *fields) {
+    return fields->permissive && hurray_element_type_is_reserved(fields->type_tag);
+}
+
 static HurrayStatus check_type(const HurrayDescriptorFields *fields, HurrayPacking *packing) {
+    *packing = (HurrayPacking){0, 0, 0};
     bool is_private = hurray_element_type_is_private(fields->type_tag);
-    if (!is_private && hurray_element_type_from_tag(fields->type_tag) == NULL) {
+    bool is_known = hurray_element_type_from_tag(fields->type_tag) != NULL;
+    if (!is_private && !is_known && !is_carried_type(fields)) {
         return hri_fail(HURRAY_ERR_INVALID_TYPE, "type tag 0x%02X is not an element type",
-                        fields->type_tag);
-    }
-    if (is_private && fields->extension_type == NULL) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "type tag 0x%02X is private and must describe itself: the extension type "
-                        "section is missing",
                         fields->type_tag);
     }
     if (!is_private && fields->extension_type != NULL) {
@@ -28,22 +29,30 @@ static HurrayStatus check_type(const HurrayDescriptorFields *fields, HurrayPacki
                         "extension",
                         fields->type_tag);
     }
-    if (is_private) {
-        HurrayStatus status = hurray_extension_type_check(fields->extension_type);
-        if (status != HURRAY_OK) return status;
+    if (is_private && fields->extension_type == NULL) {
+        /* Behind an opaque layout nobody can find the section. */
+        if (hri_layout_kind_of(fields) == &hri_layout_opaque) return HURRAY_OK;
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "type tag 0x%02X is private and must describe itself: the extension type "
+                        "section is missing",
+                        fields->type_tag);
     }
-    return hurray_packing_of(fields->type_tag, fields->extension_type, packing);
+    HurrayStatus status = HURRAY_OK;
+    if (is_private) status = hurray_extension_type_check(fields->extension_type);
+    if (status == HURRAY_OK && (is_private || is_known)) {
+        status = hurray_packing_of(fields->type_tag, fields->extension_type, packing);
+    }
+    return status;
 }
 
-static HurrayStatus check_layout_tag(uint8_t tag, const LayoutKind **out) {
-    *out = hri_layout_kind(tag);
+static HurrayStatus check_layout_tag(const HurrayDescriptorFields *fields, const LayoutKind **out) {
+    *out = hri_layout_kind_of(fields);
     if (*out != NULL) return HURRAY_OK;
-    const char *name = hurray_layout_name(tag);
-    if (name != NULL) {
-        return hri_fail(HURRAY_ERR_UNSUPPORTED, "layout %s (tag 0x%02X) is not supported yet", name,
-                        tag);
-    }
-    return hri_fail(HURRAY_ERR_INVALID_LAYOUT, "layout tag 0x%02X is not a layout", tag);
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                    hurray_layout_tag_kind(fields->layout.tag) == HURRAY_LAYOUT_TAG_INVALID
+                        ? "layout tag 0x%02X is invalid"
+                        : "layout tag 0x%02X is not assigned",
+                    fields->layout.tag);
 }
 
 static HurrayStatus check_shape(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
@@ -62,17 +71,29 @@ static HurrayStatus check_shape(const HurrayDescriptorFields *fields, const Layo
     return hurray_shape_count(fields->shape, fields->rank, &count);
 }
 
-/* Handles one by one, that they agree about the device, and their number. */
-static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
+static HurrayStatus check_buffer_count(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
+    uint32_t own = hri_layout_buffer_count(kind, fields->rank);
     uint32_t parameters =
         fields->quantization == NULL ? 0 : hri_quantization_buffer_count(fields->quantization);
-    if (fields->buffer_count != kind->buffer_count + parameters) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "buffer count %" PRIu32 "; layout %s has %" PRIu32
-                        " and the quantization scheme %" PRIu32,
-                        fields->buffer_count, kind->name, kind->buffer_count, parameters);
+    bool open_ended = kind->any_buffer_count || hri_quantization_is_opaque(fields->quantization);
+    if (fields->buffer_count > HURRAY_MAX_BUFFERS) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT, "buffer count %" PRIu32 " is greater than %u",
+                        fields->buffer_count, HURRAY_MAX_BUFFERS);
     }
-    if (fields->buffers == NULL && fields->buffer_count != 0) return hri_fail_null("buffers");
+    if (open_ended ? fields->buffer_count < own + parameters
+                   : fields->buffer_count != own + parameters) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "buffer count %" PRIu32 "; layout %s has %s%" PRIu32
+                        " and the quantization scheme %" PRIu32,
+                        fields->buffer_count, kind->name, open_ended ? "at least " : "", own,
+                        parameters);
+    }
+    return fields->buffers == NULL && fields->buffer_count != 0 ? hri_fail_null("buffers")
+                                                                : HURRAY_OK;
+}
+
+/* One by one, and that all are in the same place. */
+static HurrayStatus check_handles(const HurrayDescriptorFields *fields) {
     for (uint32_t i = 0; i < fields->buffer_count; i++) {
         const HurrayBufferHandle *handle = &fields->buffers[i], *first = &fields->buffers[0];
         HurrayStatus status = hurray_buffer_handle_check(handle);
@@ -86,7 +107,17 @@ static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const La
                             first->memory_class);
         }
     }
-    if (fields->byte_offset > fields->buffers[0].byte_size) {
+    return HURRAY_OK;
+}
+
+static HurrayStatus check_byte_offset(const HurrayDescriptorFields *fields,
+                                      const LayoutKind *kind) {
+    if (kind->offset_is_zero && fields->byte_offset != 0) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "byte_offset %" PRIu64 " with layout %s; expected 0", fields->byte_offset,
+                        kind->name);
+    }
+    if (fields->buffer_count != 0 && fields->byte_offset > fields->buffers[0].byte_size) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "byte_offset %" PRIu64 " is past buffer 0 of %" PRIu64 " bytes",
                         fields->byte_offset, fields->buffers[0].byte_size);
@@ -94,9 +125,22 @@ static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const La
     return HURRAY_OK;
 }
 
+static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
+    HurrayStatus status = check_buffer_count(fields, kind);
+    if (status == HURRAY_OK) status = check_handles(fields);
+    if (status == HURRAY_OK) status = check_byte_offset(fields, kind);
+    return status;
+}
+
 static HurrayStatus check_sections(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
     HurrayStatus status = HURRAY_OK;
-    if (fields->quantization != NULL) status = hri_quantization_check(fields, kind->buffer_count);
+    if (fields->quantization != NULL) {
+        status = hri_quantization_check(fields, hri_layout_buffer_count(kind, fields->rank));
+    }
+    if (status == HURRAY_OK && fields->shard != NULL && kind->no_shard) {
+        status = hri_fail(HURRAY_ERR_INVALID_LAYOUT, "a shard section with layout %s, which has none",
+                          kind->name);
+    }
     if (status == HURRAY_OK && fields->shard != NULL) {
         status = hri_shard_check(fields->shard, fields->rank, fields->shape);
     }
@@ -112,10 +156,10 @@ static HurrayStatus check_form(const HurrayDescriptorFields *fields, const Layou
                                HurrayPacking *packing) {
     if (fields == NULL) return hri_fail_null("fields");
     HurrayStatus status = check_type(fields, packing);
-    if (status == HURRAY_OK) status = check_layout_tag(fields->layout.tag, kind);
+    if (status == HURRAY_OK) status = check_layout_tag(fields, kind);
     if (status == HURRAY_OK) status = check_shape(fields, *kind);
     if (status == HURRAY_OK && (*kind)->check_fields != NULL) {
-        status = (*kind)->check_fields(&fields->layout, fields->rank);
+        status = (*kind)->check_fields(fields);
     }
     return status;
 }
@@ -123,9 +167,11 @@ static HurrayStatus check_form(const HurrayDescriptorFields *fields, const Layou
 /* That each of the layout's buffers holds what the shape reaches. */
 static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const LayoutKind *kind,
                                 HurrayPacking packing) {
+    if (kind->required_bytes == NULL || packing.bits == 0) return HURRAY_OK;
     uint64_t required[HURRAY_MAX_BUFFERS];
+    uint32_t count = hri_layout_buffer_count(kind, fields->rank);
     HurrayStatus status = kind->required_bytes(fields, packing, required);
-    for (uint32_t i = 0; status == HURRAY_OK && i < kind->buffer_count; i++) {
+    for (uint32_t i = 0; status == HURRAY_OK && i < count; i++) {
         if (required[i] > fields->buffers[i].byte_size) {
             status = hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                               "buffer %" PRIu32 " (%s) holds %" PRIu64
@@ -155,10 +201,15 @@ HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorFields *fiel
     const LayoutKind *kind = NULL;
     HurrayStatus status = check_form(fields, &kind, &packing);
     if (status != HURRAY_OK) return status;
-    if (buffer >= kind->buffer_count) {
+    uint32_t count = hri_layout_buffer_count(kind, fields->rank);
+    if (buffer >= count || kind->required_bytes == NULL) {
         return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
-                        "buffer %" PRIu32 " of layout %s, which has %" PRIu32, buffer, kind->name,
-                        kind->buffer_count);
+                        "buffer %" PRIu32 " of layout %s, which has %" PRIu32 " of known size",
+                        buffer, kind->name, kind->required_bytes == NULL ? 0 : count);
+    }
+    if (packing.bits == 0) {
+        return hri_fail(HURRAY_ERR_UNSUPPORTED, "the width of type tag 0x%02X is not known",
+                        fields->type_tag);
     }
     uint64_t required[HURRAY_MAX_BUFFERS];
     status = kind->required_bytes(fields, packing, required);

@@ -50,13 +50,14 @@ typedef struct HurrayDescriptorFields {
     const uint64_t *shape; /* u64[rank]; HURRAY_DYNAMIC where unknown */
     uint64_t byte_offset;  /* of element [0, …, 0] in buffer 0 */
     HurrayLayout layout;
-    uint32_t buffer_count; /* 1 … 255 */
+    uint32_t buffer_count; /* 1 … 255; 0 for the head of a composite */
     const HurrayBufferHandle *buffers;
     const HurrayQuantization *quantization;
     const HurrayShard *shard;
     const HurrayStatistics *statistics;
     const HurrayExtensionType *extension_type; /* exactly beside a private type_tag */
     const HurrayCompositeMember *member;
+    bool permissive; /* came from a permissive reader: tags that nobody knows are carried */
 } HurrayDescriptorFields;
 
 /* A checked descriptor that owns its fields. Immutable, so any number of threads may read it. */
@@ -101,6 +102,22 @@ HURRAY_API HurrayStatus hurray_descriptor_peek_length(const uint8_t *bytes, uint
 HURRAY_API HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
                                                  HurrayDescriptor **out);
 
+/* What a reader may be told; zero is a strict reader that knows no private layout. */
+typedef struct HurrayDecodeOptions {
+    /* Accept what the spec marks so: tags that are not assigned (element types, layouts, schemes),
+     * private layouts and composition rules, quantized tensors without padding. The data of such
+     * tensors is carried, never looked at. */
+    bool permissive;
+    /* Private layouts that the caller understands, by extension_layout_id. */
+    const uint64_t *known_layout_ids;
+    uint32_t known_layout_count;
+} HurrayDecodeOptions;
+
+/* hurray_descriptor_decode with options (NULL: none). */
+HURRAY_API HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t length,
+                                                      const HurrayDecodeOptions *options,
+                                                      HurrayDescriptor **out);
+
 /* Validates `fields` and copies them, arrays and sections included, into a descriptor of its own. */
 HURRAY_API HurrayStatus hurray_descriptor_create(const HurrayDescriptorFields *fields,
                                                  HurrayDescriptor **out);
@@ -118,6 +135,9 @@ hurray_descriptor_fields(const HurrayDescriptor *descriptor);
  */
 HURRAY_API bool hurray_descriptor_equal(const HurrayDescriptorFields *a,
                                         const HurrayDescriptorFields *b);
+
+/* A hash of valid fields: equal descriptors have equal ones, on every host. */
+HURRAY_API uint64_t hurray_descriptor_hash(const HurrayDescriptorFields *fields);
 
 /* Established accessors (spec 7.2). */
 HURRAY_API HurrayStatus hurray_descriptor_element_type_tag(const HurrayDescriptor *descriptor,

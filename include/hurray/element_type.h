@@ -75,6 +75,8 @@ HURRAY_API const HurrayElementType *hurray_element_type_at(uint32_t index);
 
 /* 0xF0 … 0xFE */
 HURRAY_API bool hurray_element_type_is_private(uint8_t tag);
+/* A tag that a later version may assign, and a permissive reader carries; not 0x00, 0x47, 0xFF. */
+HURRAY_API bool hurray_element_type_is_reserved(uint8_t tag);
 
 /*
  * The packing of elements `bits` wide. HURRAY_ERR_INVALID_TYPE unless bits is 1, 2, 4, 6 or a

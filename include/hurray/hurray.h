@@ -17,6 +17,8 @@
  *   transcode.h     copying between strided arrangements of elements
  *   buffer.h        memory with an owner
  *   tensor.h        a descriptor with its buffers
+ *   composite.h     composites: validation, partitions, finding the member of an index
+ *   capsule.h       whole tensors handed over within a process
  *   adopt.h         tensors over memory that another library owns
  *   dlpack.h        the DLPack ABI, and tensors to and from it
  */
@@ -27,6 +29,8 @@
 #include "adopt.h"
 #include "buffer.h"
 #include "buffer_handle.h"
+#include "capsule.h"
+#include "composite.h"
 #include "descriptor.h"
 #include "device.h"
 #include "dlpack.h"

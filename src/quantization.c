@@ -39,6 +39,8 @@ typedef struct Scheme {
     void (*write_fields)(const HurrayQuantization *, ByteWriter *);
     /* Of a scheme with blocks: does the axis suit the block size? The parameters are checked. */
     HurrayStatus (*check_extent)(const HurrayQuantization *, uint64_t extent);
+    /* Beside a block-paged layout (spec 2.9), instead of check_extent; NULL: not there. */
+    HurrayStatus (*check_paged)(const HurrayDescriptorFields *);
 } Scheme;
 
 /* ---- the fields of each scheme ---- */
@@ -110,6 +112,39 @@ static HurrayStatus check_whole_blocks(const HurrayQuantization *quantization, u
                     extent, quantization->axis, quantization->block_size);
 }
 
+/* ---- block-paged tensors ---- */
+
+static HurrayStatus check_paged_tensor(const HurrayDescriptorFields *fields) {
+    (void)fields; /* one scale, wherever the tokens lie */
+    return HURRAY_OK;
+}
+
+static HurrayStatus check_paged_channels(const HurrayDescriptorFields *fields) {
+    uint32_t axis = fields->quantization->axis;
+    if (axis == 1 || axis == 2) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: axis of per_channel with a block_paged layout is %" PRIu32
+                    ", expected 1 or 2",
+                    axis);
+}
+
+/* The blocks are the pages, whatever the number of tokens. */
+static HurrayStatus check_paged_blocks(const HurrayDescriptorFields *fields) {
+    const HurrayQuantization *quantization = fields->quantization;
+    uint32_t page_size = fields->layout.paged.page_size;
+    if (quantization->axis != 0) {
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "quantization: axis of per_block with a block_paged layout is %" PRIu32
+                        ", expected 0",
+                        quantization->axis);
+    }
+    if (quantization->block_size == page_size) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: block_size of per_block with a block_paged layout is %" PRIu32
+                    ", expected its page_size %" PRIu32,
+                    quantization->block_size, page_size);
+}
+
 /* ---- the table ---- */
 
 static const uint8_t integers_to_32_bits[] = {
@@ -160,6 +195,7 @@ static const Scheme schemes[] = {
         .stored_types = integers_to_32_bits,
         .read_fields = read_per_tensor,
         .write_fields = write_per_tensor,
+        .check_paged = check_paged_tensor,
     },
     {
         .name = "per_channel",
@@ -170,6 +206,7 @@ static const Scheme schemes[] = {
         .scale_types = only_float32,
         .read_fields = read_per_channel,
         .write_fields = write_per_channel,
+        .check_paged = check_paged_channels,
     },
     {
         .name = "per_block",
@@ -184,6 +221,7 @@ static const Scheme schemes[] = {
         .read_fields = read_per_block,
         .write_fields = write_per_block,
         .check_extent = check_partial_blocks,
+        .check_paged = check_paged_blocks,
     },
     {
         .name = "nf4",
@@ -224,6 +262,13 @@ const char *hurray_scheme_name(uint8_t scheme) {
     return row == NULL ? NULL : row->name;
 }
 
+/* A tag that no scheme has, but that one may have some day or among those who agreed on it. */
+static bool is_carried(uint8_t tag) { return tag != 0x00 && tag != 0xFF && scheme_of(tag) == NULL; }
+
+bool hri_quantization_is_opaque(const HurrayQuantization *quantization) {
+    return quantization != NULL && is_carried(quantization->scheme);
+}
+
 /* Index of the zero points; HURRAY_NO_BUFFER where there are none, whatever the field holds. */
 static uint32_t zero_points_of(const Scheme *scheme, const HurrayQuantization *quantization) {
     return scheme->has_zero_points ? quantization->zero_point_buffer : HURRAY_NO_BUFFER;
@@ -244,19 +289,19 @@ static HurrayStatus fail_scheme(uint8_t tag) {
                     (unsigned)tag, HURRAY_SCHEME_PER_TENSOR, HURRAY_SCHEME_MXFP);
 }
 
-static HurrayStatus read_header(ByteReader *reader, const Scheme **out_scheme,
-                                bool *out_symmetric) {
-    size_t size = reader_left(reader);
-    if (size < HEADER_SIZE) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "quantization: the section has %zu bytes, its header takes %u", size,
-                        HEADER_SIZE);
-    }
-    uint8_t tag = read_u8(reader);
+/* That there is a header at all. */
+static HurrayStatus check_header_size(size_t size) {
+    if (size >= HEADER_SIZE) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                    "quantization: the section has %zu bytes, its header takes %u", size,
+                    HEADER_SIZE);
+}
+
+/* The header after the tag, against what the scheme has. */
+static HurrayStatus read_header(ByteReader *reader, const Scheme *scheme, bool *out_symmetric) {
+    size_t size = reader_left(reader) + 1; /* with the tag */
     uint8_t version = read_u8(reader);
     uint16_t flags = read_u16(reader);
-    const Scheme *scheme = scheme_of(tag);
-    if (scheme == NULL) return fail_scheme(tag);
     if (version != SCHEME_VERSION) {
         return hri_fail(HURRAY_ERR_VERSION_MISMATCH,
                         "quantization: scheme_version of %s is %u, expected %u", scheme->name,
@@ -273,7 +318,6 @@ static HurrayStatus read_header(ByteReader *reader, const Scheme **out_scheme,
                         "quantization: the section has %zu bytes, %s takes %u", size, scheme->name,
                         (unsigned)scheme->size);
     }
-    *out_scheme = scheme;
     *out_symmetric = (flags & FLAG_SYMMETRIC) != 0;
     return HURRAY_OK;
 }
@@ -297,34 +341,49 @@ static HurrayStatus check_symmetry(bool symmetric, uint32_t zero_point_buffer) {
                     symmetric ? "exactly" : "anything but", HURRAY_NO_BUFFER);
 }
 
-HurrayStatus hri_quantization_decode(ByteReader *reader, HurrayQuantization *out) {
-    size_t start = reader->position;
-    const Scheme *scheme = NULL;
-    bool symmetric = false;
-    HurrayStatus status = read_header(reader, &scheme, &symmetric);
-    if (status != HURRAY_OK) return status;
-
-    HurrayQuantization quantization = {.scheme = scheme->tag,
-                                       .zero_point_buffer = HURRAY_NO_BUFFER};
-    scheme->read_fields(reader, &quantization);
-    status = read_filling(reader, scheme->size - (reader->position - start));
-    if (status != HURRAY_OK) return status;
-    if (scheme->has_zero_points) {
-        status = check_symmetry(symmetric, quantization.zero_point_buffer);
-        if (status != HURRAY_OK) return status;
-    }
-
+/* What is left of the section. */
+static HurrayStatus read_trailing(ByteReader *reader, HurrayQuantization *out) {
     size_t trailing = reader_left(reader);
     if (trailing > UINT32_MAX) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "quantization: %zu bytes are more than a section can have", trailing);
     }
     if (trailing != 0) {
-        quantization.trailing = read_bytes(reader, trailing);
-        quantization.trailing_size = (uint32_t)trailing;
+        out->trailing = read_bytes(reader, trailing);
+        out->trailing_size = (uint32_t)trailing;
     }
-    *out = quantization;
     return HURRAY_OK;
+}
+
+/* All after the tag of a scheme that is known. `start` is where the section begins. */
+static HurrayStatus read_known(ByteReader *reader, size_t start, const Scheme *scheme,
+                               HurrayQuantization *out) {
+    bool symmetric = false;
+    HurrayStatus status = read_header(reader, scheme, &symmetric);
+    if (status != HURRAY_OK) return status;
+    scheme->read_fields(reader, out);
+    status = read_filling(reader, scheme->size - (reader->position - start));
+    if (status == HURRAY_OK && scheme->has_zero_points) {
+        status = check_symmetry(symmetric, out->zero_point_buffer);
+    }
+    return status;
+}
+
+HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out) {
+    size_t start = reader->position;
+    HurrayStatus status = check_header_size(reader_left(reader));
+    if (status != HURRAY_OK) return status;
+    HurrayQuantization quantization = {.scheme = read_u8(reader),
+                                       .zero_point_buffer = HURRAY_NO_BUFFER};
+    const Scheme *scheme = scheme_of(quantization.scheme);
+    if (scheme != NULL) {
+        status = read_known(reader, start, scheme, &quantization);
+    } else if (!permissive || !is_carried(quantization.scheme)) {
+        status = fail_scheme(quantization.scheme);
+    }
+    if (status == HURRAY_OK) status = read_trailing(reader, &quantization);
+    if (status == HURRAY_OK) *out = quantization;
+    return status;
 }
 
 /* The section as the scheme defines it, exactly scheme->size bytes. */
@@ -341,24 +400,30 @@ static void write_known(const Scheme *scheme, const HurrayQuantization *quantiza
 
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer) {
     const Scheme *scheme = scheme_of(quantization->scheme);
-    assert(scheme != NULL);
-    if (scheme == NULL) return;
-    write_known(scheme, quantization, writer);
+    assert(scheme != NULL || is_carried(quantization->scheme));
+    if (scheme != NULL) {
+        write_known(scheme, quantization, writer);
+    } else {
+        write_u8(writer, quantization->scheme);
+    }
     write_bytes(writer, quantization->trailing, quantization->trailing_size);
 }
 
-bool hri_quantization_equal(const HurrayQuantization *a, const HurrayQuantization *b) {
-    const Scheme *scheme = scheme_of(a->scheme);
-    if (scheme == NULL || a->scheme != b->scheme || a->trailing_size != b->trailing_size) {
-        return false;
-    }
-    /* By the bytes, so that fields which the scheme does not have make no difference. */
+/* By the bytes, so that fields which the scheme does not have make no difference. */
+static bool equal_known(const Scheme *scheme, const HurrayQuantization *a,
+                        const HurrayQuantization *b) {
     uint8_t bytes[2][LARGEST_SECTION];
-    ByteWriter writers[2] = {{bytes[0], LARGEST_SECTION, 0}, {bytes[1], LARGEST_SECTION, 0}};
+    ByteWriter writers[2] = {{bytes[0], LARGEST_SECTION, 0, 0}, {bytes[1], LARGEST_SECTION, 0, 0}};
     write_known(scheme, a, &writers[0]);
     write_known(scheme, b, &writers[1]);
-    return memcmp(bytes[0], bytes[1], scheme->size) == 0 &&
-           (a->trailing_size == 0 || memcmp(a->trailing, b->trailing, a->trailing_size) == 0);
+    return memcmp(bytes[0], bytes[1], scheme->size) == 0;
+}
+
+bool hri_quantization_equal(const HurrayQuantization *a, const HurrayQuantization *b) {
+    if (a->scheme != b->scheme || a->trailing_size != b->trailing_size) return false;
+    const Scheme *scheme = scheme_of(a->scheme);
+    if (scheme == NULL ? !is_carried(a->scheme) : !equal_known(scheme, a, b)) return false;
+    return a->trailing_size == 0 || memcmp(a->trailing, b->trailing, a->trailing_size) == 0;
 }
 
 /* ---- the parameters by themselves ---- */
@@ -427,14 +492,16 @@ static HurrayStatus check_buffered(const Scheme *scheme, const HurrayQuantizatio
     return status;
 }
 
-static HurrayStatus check_trailing(const Scheme *scheme, const HurrayQuantization *quantization) {
+/* `name` of the scheme, and `size`: what stands in the section before the trailing bytes. */
+static HurrayStatus check_trailing(const HurrayQuantization *quantization, const char *name,
+                                   uint32_t size) {
     if (quantization->trailing_size == 0) return HURRAY_OK;
     if (quantization->trailing == NULL) return hri_fail_null("quantization.trailing");
-    if (quantization->trailing_size > UINT32_MAX - scheme->size) {
+    if (quantization->trailing_size > UINT32_MAX - size) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "quantization: trailing_size %" PRIu32
-                        " is more than a section can have after the %u bytes of %s",
-                        quantization->trailing_size, (unsigned)scheme->size, scheme->name);
+                        " is more than a section can have after the %" PRIu32 " bytes of %s",
+                        quantization->trailing_size, size, name);
     }
     return HURRAY_OK;
 }
@@ -442,7 +509,7 @@ static HurrayStatus check_trailing(const Scheme *scheme, const HurrayQuantizatio
 HurrayStatus hri_quantization_check_parameters(const HurrayQuantization *quantization) {
     const Scheme *scheme = scheme_of(quantization->scheme);
     if (scheme == NULL) return fail_scheme(quantization->scheme);
-    HurrayStatus status = check_trailing(scheme, quantization);
+    HurrayStatus status = check_trailing(quantization, scheme->name, scheme->size);
     if (status != HURRAY_OK) return status;
     return scheme->scale_types == NULL ? check_scale(quantization->scale)
                                        : check_buffered(scheme, quantization);
@@ -486,15 +553,32 @@ static HurrayStatus check_index(const HurrayDescriptorFields *fields, uint32_t l
                     field, index, fields->buffer_count, layout_buffers);
 }
 
+static bool is_paged(const HurrayDescriptorFields *fields) {
+    return fields->layout.tag == HURRAY_LAYOUT_BLOCK_PAGED;
+}
+
+/* One scale for each slot of each page, whatever the shape. */
+static HurrayStatus count_slots(const HurrayBlockPagedLayout *paged, uint64_t *out_count) {
+    if (checked_mul_u64(paged->num_pages, paged->page_size, out_count)) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: num_pages %" PRIu64 " of page_size %" PRIu32
+                    " have 2^64 slots or more",
+                    paged->num_pages, paged->page_size);
+}
+
 /*
- * How many scales there are: one per index of the axis, or one per block. `out_known` is false
- * where the number of blocks depends on a dynamic dimension.
+ * How many scales there are: one per index of the axis, one per block, or one per slot of a page.
+ * `out_known` is false where the number of blocks depends on a dynamic dimension.
  */
 static HurrayStatus count_scales(const HurrayDescriptorFields *fields, const Scheme *scheme,
                                  bool *out_known, uint64_t *out_count) {
     const HurrayQuantization *quantization = fields->quantization;
     uint64_t extent = fields->shape[quantization->axis];
     bool by_blocks = scheme->least_block != 0;
+    if (by_blocks && is_paged(fields)) {
+        *out_known = true;
+        return count_slots(&fields->layout.paged, out_count);
+    }
     *out_known = !by_blocks || !hurray_shape_is_dynamic(fields->shape, fields->rank);
     *out_count = extent;
     if (!by_blocks || !*out_known) return HURRAY_OK;
@@ -564,23 +648,45 @@ static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const Sc
     return check_sizes(fields, scheme);
 }
 
+static HurrayStatus check_paged(const HurrayDescriptorFields *fields, const Scheme *scheme) {
+    if (scheme->check_paged != NULL) return scheme->check_paged(fields);
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: scheme %s with a block_paged layout, expected per_tensor, "
+                    "per_channel or per_block",
+                    scheme->name);
+}
+
+/* The axis against the shape, or against the pages. */
+static HurrayStatus check_along_axis(const HurrayDescriptorFields *fields, const Scheme *scheme) {
+    HurrayStatus status = check_axis(fields);
+    if (status != HURRAY_OK || is_paged(fields) || scheme->check_extent == NULL) return status;
+    return scheme->check_extent(fields->quantization, fields->shape[fields->quantization->axis]);
+}
+
+/* Of a scheme that is not known: only that a permissive reader kept it, and that it has a header. */
+static HurrayStatus check_opaque(const HurrayDescriptorFields *fields) {
+    const HurrayQuantization *quantization = fields->quantization;
+    if (!fields->permissive) return fail_scheme(quantization->scheme);
+    if (quantization->trailing_size < HEADER_SIZE - 1) {
+        return check_header_size((size_t)quantization->trailing_size + 1);
+    }
+    return check_trailing(quantization, "its tag", 1);
+}
+
 HurrayStatus hri_quantization_check(const HurrayDescriptorFields *fields, uint32_t layout_buffers) {
     const HurrayQuantization *quantization = fields->quantization;
+    if (hri_quantization_is_opaque(quantization)) return check_opaque(fields);
     HurrayStatus status = hri_quantization_check_parameters(quantization);
     if (status != HURRAY_OK) return status;
     const Scheme *scheme = scheme_of(quantization->scheme);
     status = check_type(scheme, "stored type", fields->type_tag, scheme->stored_types);
+    if (status == HURRAY_OK && is_paged(fields)) status = check_paged(fields, scheme);
     if (status != HURRAY_OK) return status;
     if (scheme->scale_types == NULL) {
         return check_zero_point(quantization->zero_point, fields->type_tag);
     }
-    status = check_axis(fields);
-    if (status != HURRAY_OK) return status;
-    if (scheme->check_extent != NULL) {
-        status = scheme->check_extent(quantization, fields->shape[quantization->axis]);
-        if (status != HURRAY_OK) return status;
-    }
-    return check_buffers(fields, scheme, layout_buffers);
+    status = check_along_axis(fields, scheme);
+    return status != HURRAY_OK ? status : check_buffers(fields, scheme, layout_buffers);
 }
 
 bool hri_quantization_stored_extent(const HurrayDescriptorFields *fields, uint32_t axis,

@@ -17,7 +17,7 @@
  */
 HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out);
 
-/* Writes the payload, without the length before it. The scheme must be a known one. */
+/* Writes the payload, without the length before it. The scheme must be known or opaque. */
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer);
 
 /* What the parameters must satisfy by themselves: axis and block ranges that no tensor could make

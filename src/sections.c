@@ -195,7 +195,7 @@ HurrayStatus hurray_statistics_check_authored(const HurrayStatistics *statistics
 bool hri_statistics_equal(const HurrayStatistics *a, const HurrayStatistics *b) {
     /* By the bytes: the bits of the floats count, the padding of the structs does not. */
     uint8_t bytes[2][STATISTICS_SIZE];
-    ByteWriter writers[2] = {{bytes[0], STATISTICS_SIZE, 0}, {bytes[1], STATISTICS_SIZE, 0}};
+    ByteWriter writers[2] = {{bytes[0], STATISTICS_SIZE, 0, 0}, {bytes[1], STATISTICS_SIZE, 0, 0}};
     hri_statistics_encode(a, &writers[0]);
     hri_statistics_encode(b, &writers[1]);
     return memcmp(bytes[0], bytes[1], STATISTICS_SIZE) == 0;
@@ -327,8 +327,8 @@ HurrayStatus hurray_extension_type_check(const HurrayExtensionType *type) {
 
 bool hri_extension_type_equal(const HurrayExtensionType *a, const HurrayExtensionType *b) {
     uint8_t bytes[2][EXTENSION_TYPE_SIZE];
-    ByteWriter writers[2] = {{bytes[0], EXTENSION_TYPE_SIZE, 0},
-                             {bytes[1], EXTENSION_TYPE_SIZE, 0}};
+    ByteWriter writers[2] = {{bytes[0], EXTENSION_TYPE_SIZE, 0, 0},
+                             {bytes[1], EXTENSION_TYPE_SIZE, 0, 0}};
     hri_extension_type_encode(a, &writers[0]);
     hri_extension_type_encode(b, &writers[1]);
     return memcmp(bytes[0], bytes[1], EXTENSION_TYPE_SIZE) == 0;

@@ -17,13 +17,23 @@ typedef struct HurrayElementPlace {
 } HurrayElementPlace;
 
 /*
- * The linear element offset of `index` (u64[rank]) in a row-major, column-major or strided tensor,
- * relative to byte_offset. HURRAY_ERR_INDEX_OUT_OF_BOUNDS naming the dimension; for other layouts
- * HURRAY_ERR_UNSUPPORTED; HURRAY_ERR_INVALID_LAYOUT where it depends on a dynamic dimension.
- * `fields` must be valid.
+ * The linear element offset of `index` (u64[rank]) in a tensor of a dense layout (row-major,
+ * column-major, strided, tiled, Morton, Hilbert), relative to byte_offset.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS naming the dimension; HURRAY_ERR_UNSUPPORTED for other layouts;
+ * HURRAY_ERR_INVALID_LAYOUT where it depends on a dynamic dimension. `fields` must be valid.
  */
 HURRAY_API HurrayStatus hurray_address_offset(const HurrayDescriptorFields *fields,
                                               const uint64_t *index, int64_t *out_offset);
+
+/*
+ * The inverse: the index (u64[rank], into `out_index`) of the element at a linear element offset.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS where no element lies: padding, a gap between rows, the outside.
+ * HURRAY_ERR_UNSUPPORTED for layouts that are not dense, and for strides (tiled ones included) that
+ * overlap, broadcast or interleave: each must be longer than all shorter ones together reach.
+ * HURRAY_ERR_INVALID_LAYOUT with a dynamic dimension. `fields` must be valid.
+ */
+HURRAY_API HurrayStatus hurray_address_index(const HurrayDescriptorFields *fields, int64_t offset,
+                                             uint64_t *out_index);
 
 /* The place of the element at a linear element offset of a valid tensor. */
 HURRAY_API HurrayStatus hurray_address_place(const HurrayDescriptorFields *fields, int64_t offset,

@@ -12,6 +12,7 @@
  *   sections.h      shard, statistics, private element type, composite member
  *   buffer_handle.h what a descriptor says about a buffer
  *   descriptor.h    encode, decode, validate, compare
+ *   print.h         the annotated table of a descriptor
  *   address.h       logical index -> element offset -> byte and bit
  *   pack.h          sub-byte elements <-> one byte each
  *   transcode.h     copying between strided arrangements of elements
@@ -38,6 +39,7 @@
 #include "layout.h"
 #include "memory.h"
 #include "pack.h"
+#include "print.h"
 #include "quantization.h"
 #include "sections.h"
 #include "shape.h"

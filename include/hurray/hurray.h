@@ -14,6 +14,7 @@
  *   descriptor.h    encode, decode, validate, compare
  *   print.h         the annotated table of a descriptor
  *   address.h       logical index -> element offset -> byte and bit
+ *   sparse.h        what sparse and block-paged tensors store, and where
  *   pack.h          sub-byte elements <-> one byte each
  *   transcode.h     copying between strided arrangements of elements
  *   buffer.h        memory with an owner
@@ -43,6 +44,7 @@
 #include "quantization.h"
 #include "sections.h"
 #include "shape.h"
+#include "sparse.h"
 #include "status.h"
 #include "tensor.h"
 #include "transcode.h"

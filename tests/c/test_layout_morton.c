@@ -126,6 +126,27 @@ static void bytes_of_every_rank(void **state) {
     }
 }
 
+static void bytes_of_the_highest_rank(void **state) {
+    (void)state;
+    uint64_t shape[63];
+    uint32_t bits[63];
+    HurrayBufferHandle buffer = {.byte_size = UINT64_MAX, .alignment = 64};
+    for (uint32_t k = 0; k < 63; k++) {
+        shape[k] = 2;
+        bits[k] = 1;
+    }
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_BOOL,
+        .rank = 63,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_MORTON, .morton_bits = bits},
+        .buffer_count = 1,
+        .buffers = &buffer,
+    };
+    assert_int_equal(required_of(&fields), UINT64_C(1) << 60);
+    expect_wire_form(&fields);
+}
+
 /* ---- rules ---- */
 
 static void plain_case(Case *c, uint32_t bits_0, uint32_t bits_1) {
@@ -195,6 +216,7 @@ int main(void) {
         cmocka_unit_test(offsets_are_interleaved_bits),
         cmocka_unit_test(buffers_hold_the_last_element),
         cmocka_unit_test(bytes_of_every_rank),
+        cmocka_unit_test(bytes_of_the_highest_rank),
         cmocka_unit_test(rules_of_the_bits),
         cmocka_unit_test(codes_that_overflow),
     };

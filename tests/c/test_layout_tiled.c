@@ -452,6 +452,7 @@ static void the_largest_fields_there_are(void **state) {
     expect_ok(hurray_descriptor_decode(bytes, length, &descriptor));
     expect_same_bytes(hurray_descriptor_fields(descriptor), bytes, length);
     hurray_descriptor_destroy(descriptor);
+    expect_truncations_refused(bytes, length);
 }
 
 int main(void) {

@@ -67,7 +67,7 @@ static const HurrayQuantization mxfp = {
 
 typedef struct Case {
     uint64_t shape[4];
-    HurrayBufferHandle buffers[4];
+    HurrayBufferHandle buffers[5];
     HurrayQuantization quantization;
     HurrayDescriptorFields fields;
 } Case;
@@ -138,19 +138,20 @@ static void expect_broken(const Case *c, const char *part) { expect_rule(check(c
 /* ---- bytes ---- */
 
 static size_t encode(const HurrayQuantization *quantization, uint8_t bytes[ROOM]) {
-    ByteWriter writer = {bytes, ROOM, 0};
+    ByteWriter writer = {bytes, ROOM, 0, 0};
     hri_quantization_encode(quantization, &writer);
     assert_true(writer.position <= ROOM);
     return writer.position;
 }
 
 /* From a block of exactly `length` bytes, so that a sanitizer sees each step outside. */
-static HurrayStatus decode(const uint8_t *bytes, size_t length, HurrayQuantization *out) {
+static HurrayStatus decode_as(const uint8_t *bytes, size_t length, bool permissive,
+                              HurrayQuantization *out) {
     uint8_t *exact = malloc(length);
     assert_true(exact != NULL || length == 0);
     if (length != 0) memcpy(exact, bytes, length);
     ByteReader reader = {.bytes = exact, .length = length};
-    HurrayStatus status = hri_quantization_decode(&reader, out);
+    HurrayStatus status = hri_quantization_decode(&reader, permissive, out);
     if (status == HURRAY_OK) {
         assert_false(reader.failed);
         assert_int_equal(reader_left(&reader), 0);
@@ -163,6 +164,10 @@ static HurrayStatus decode(const uint8_t *bytes, size_t length, HurrayQuantizati
     }
     free(exact);
     return status;
+}
+
+static HurrayStatus decode(const uint8_t *bytes, size_t length, HurrayQuantization *out) {
+    return decode_as(bytes, length, false, out);
 }
 
 static uint64_t random_state = 0x9E3779B97F4A7C15u;
@@ -318,8 +323,80 @@ static void versions_and_schemes_that_are_not_known(void **state) {
         expect_rule(decode(bytes, ROOM, &out), "scheme 0x");
         expect_rule(hri_quantization_check_parameters(&quantization), "scheme 0x");
         assert_int_equal(hri_quantization_buffer_count(&quantization), 0);
-        assert_false(hri_quantization_equal(&quantization, &quantization));
+        /* What can be carried is equal to itself. */
+        bool carried = tag != 0 && tag != 0xFF;
+        assert_int_equal(hri_quantization_equal(&quantization, &quantization), carried);
     }
+}
+
+/* Whatever stands after the tag, version and flags too, is only for those who know the scheme. */
+static void permissive_readers_carry_schemes_that_are_not_known(void **state) {
+    (void)state;
+    for (unsigned tag = 0; tag <= 0xFF; tag++) {
+        uint8_t bytes[ROOM], again[ROOM];
+        for (size_t i = 1; i < sizeof bytes; i++) bytes[i] = (uint8_t)random_u32();
+        bytes[0] = (uint8_t)tag;
+        HurrayQuantization out = {.scheme = 0x77};
+        if (tag >= HURRAY_SCHEME_PER_TENSOR && tag <= HURRAY_SCHEME_MXFP) {
+            bytes[1] = 2; /* these are known, and so is the version */
+            assert_int_equal(decode_as(bytes, ROOM, true, &out), HURRAY_ERR_VERSION_MISMATCH);
+            continue;
+        }
+        if (tag == 0 || tag == 0xFF) {
+            expect_rule(decode_as(bytes, ROOM, true, &out), "scheme 0x");
+            continue;
+        }
+        for (size_t length = 0; length < 4; length++) {
+            assert_int_equal(decode_as(bytes, length, true, &out), HURRAY_ERR_INVALID_LAYOUT);
+            expect_message("header");
+            assert_int_equal(out.scheme, 0x77);
+        }
+        for (size_t length = 4; length <= ROOM; length++) {
+            expect_rule(decode(bytes, length, &out), "scheme 0x");
+            assert_int_equal(decode_as(bytes, length, true, &out), HURRAY_OK);
+            assert_true(hri_quantization_is_opaque(&out));
+            assert_int_equal(out.trailing_size, length - 1);
+            assert_int_equal(encode(&out, again), length);
+            assert_memory_equal(again, bytes, length);
+            out.scheme = 0x77;
+        }
+    }
+}
+
+static void what_is_checked_of_a_carried_scheme(void **state) {
+    (void)state;
+    static const uint8_t bytes[3] = {1, 2, 3};
+    Case c;
+    set_up_valid(&c, HURRAY_SCHEME_PER_TENSOR);
+    c.quantization = (HurrayQuantization){.scheme = 0x06, .trailing = bytes, .trailing_size = 3};
+    expect_broken(&c, "scheme 0x06");
+    c.fields.permissive = true;
+    c.fields.type_tag = HURRAY_TYPE_FLOAT64; /* who knows what it can store */
+    expect_valid(&c);
+    c.quantization.trailing_size = 2;
+    assert_int_equal(check(&c), HURRAY_ERR_INVALID_LAYOUT);
+    expect_message("header");
+    c.quantization.trailing_size = UINT32_MAX;
+    assert_int_equal(check(&c), HURRAY_ERR_INVALID_LAYOUT);
+    expect_message("trailing_size");
+    c.quantization.trailing_size = 3;
+    c.quantization.trailing = NULL;
+    assert_int_equal(check(&c), HURRAY_ERR_NULL_POINTER);
+    c.quantization.scheme = 0x00;
+    expect_broken(&c, "scheme 0x00");
+    assert_false(hri_quantization_is_opaque(&c.quantization));
+    assert_false(hri_quantization_is_opaque(NULL));
+    assert_false(hri_quantization_is_opaque(&per_tensor));
+
+    HurrayQuantization a = {.scheme = 0x06, .trailing = bytes, .trailing_size = 3};
+    HurrayQuantization b = {.scheme = 0x06, .trailing = bytes + 1, .trailing_size = 2};
+    assert_false(hri_quantization_equal(&a, &b));
+    a.trailing_size = 2;
+    assert_false(hri_quantization_equal(&a, &b));
+    b.trailing = bytes;
+    assert_true(hri_quantization_equal(&a, &b));
+    b.scheme = 0xF0;
+    assert_false(hri_quantization_equal(&a, &b));
 }
 
 static void scheme_names(void **state) {
@@ -937,6 +1014,125 @@ static void other_schemes_do_not_pad(void **state) {
     assert_int_equal(stored(&c, 1), 33);
 }
 
+/* ---- block-paged tensors ---- */
+
+static HurrayStatus check_paged(const Case *c) { return hri_quantization_check(&c->fields, 3); }
+
+static void expect_paged(const Case *c) {
+    HurrayStatus status = check_paged(c);
+    if (status != HURRAY_OK) print_error("%s\n", hurray_error_message());
+    assert_int_equal(status, HURRAY_OK);
+}
+
+/* Shape [tokens, 2, 8] in `num_pages` pages of 16 tokens; parameters in buffers 3 and 4. */
+static void set_up_paged(Case *c, const HurrayQuantization *quantization, uint64_t tokens,
+                         uint64_t num_pages, uint32_t parameters) {
+    set_up(c, quantization, HURRAY_TYPE_INT8, tokens, 2, 2 + parameters);
+    c->shape[2] = 8;
+    c->fields.rank = 3;
+    c->fields.layout = (HurrayLayout){.tag = HURRAY_LAYOUT_BLOCK_PAGED,
+                                      .paged = {.page_size = 16, .num_pages = num_pages}};
+    c->quantization.scale_buffer = 3;
+}
+
+/* A scale for each slot of each page: the number of tokens, heads and dimensions has no part in it. */
+static void paged_blocks_are_pages(void **state) {
+    (void)state;
+    static const uint64_t tokens[] = {0, 1, 15, 16, 80, 1000};
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        Case c;
+        HurrayQuantization quantization = per_block;
+        quantization.axis = 0;
+        quantization.block_size = 16;
+        set_up_paged(&c, &quantization, tokens[i], 5, 1);
+        c.buffers[3].byte_size = 5 * 16 * 2;
+        expect_paged(&c);
+        c.shape[1] = HURRAY_DYNAMIC;
+        expect_paged(&c);
+        for (int wrong = -1; wrong <= 1; wrong += 2) {
+            c.buffers[3].byte_size = (uint64_t)(5 * 16 * 2 + wrong);
+            expect_rule(check_paged(&c), "80 entries of 2");
+        }
+        c.quantization.zero_point_buffer = 3; /* both in one buffer */
+        c.buffers[3].byte_size = 5 * 16 * (2 + 4);
+        expect_paged(&c);
+        c.quantization.zero_point_buffer = 4;
+        c.fields.buffer_count = 5;
+        c.buffers[3].byte_size = 5 * 16 * 2;
+        expect_rule(check_paged(&c), "zero_point_buffer 4 has 0 bytes, expected 320");
+    }
+}
+
+static void paged_blocks_are_along_the_tokens(void **state) {
+    (void)state;
+    Case c;
+    HurrayQuantization quantization = per_block;
+    quantization.axis = 0;
+    quantization.block_size = 16;
+    set_up_paged(&c, &quantization, 64, 0, 1);
+    expect_paged(&c); /* no pages, no scales */
+    for (uint32_t axis = 1; axis < 3; axis++) {
+        c.quantization.axis = axis;
+        expect_rule(check_paged(&c), "axis");
+    }
+    c.quantization.axis = 0;
+    for (uint32_t block = 2; block <= 64; block *= 2) {
+        if (block == 16) continue;
+        c.quantization.block_size = block;
+        expect_rule(check_paged(&c), "page_size 16");
+    }
+    c.quantization.block_size = c.fields.layout.paged.page_size = 24;
+    expect_rule(check_paged(&c), "power of two");
+    c.quantization.block_size = c.fields.layout.paged.page_size = 1;
+    expect_rule(check_paged(&c), "power of two");
+    c.quantization.block_size = c.fields.layout.paged.page_size = 2;
+    c.fields.layout.paged.num_pages = UINT64_MAX / 2 + 1;
+    expect_rule(check_paged(&c), "num_pages");
+    c.fields.layout.paged.num_pages = UINT64_MAX / 2;
+    expect_rule(check_paged(&c), "2^64");
+    c.shape[0] = HURRAY_DYNAMIC;
+    expect_rule(check_paged(&c), "dynamic");
+}
+
+static void paged_channels_are_heads_or_their_elements(void **state) {
+    (void)state;
+    static const uint64_t extents[3] = {64, 2, 8};
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        Case c;
+        set_up_paged(&c, &per_channel, 64, 4, 1);
+        c.quantization.axis = axis;
+        c.buffers[3].byte_size = extents[axis] * 4;
+        if (axis == 0) {
+            expect_rule(check_paged(&c), "expected 1 or 2");
+            continue;
+        }
+        expect_paged(&c);
+        c.shape[0] = HURRAY_DYNAMIC;
+        expect_paged(&c);
+        c.quantization.scale_buffer = 2; /* seq_ptr */
+        expect_rule(check_paged(&c), "scale_buffer");
+    }
+}
+
+static void other_schemes_on_paged_tensors(void **state) {
+    (void)state;
+    static const uint8_t bytes[3] = {1, 0, 0};
+    Case c;
+    set_up_paged(&c, &per_tensor, 64, 4, 0);
+    expect_paged(&c);
+    c.shape[0] = HURRAY_DYNAMIC;
+    expect_paged(&c);
+    set_up_paged(&c, &nf4, 64, 4, 1);
+    c.fields.type_tag = HURRAY_TYPE_UINT4;
+    expect_rule(check_paged(&c), "nf4");
+    set_up_paged(&c, &mxfp, 64, 4, 1);
+    expect_rule(check_paged(&c), "mxfp");
+    HurrayQuantization carried = {.scheme = 0xF0, .trailing = bytes, .trailing_size = 3};
+    set_up_paged(&c, &carried, 64, 4, 1);
+    c.fields.permissive = true;
+    expect_paged(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip_keeps_everything),
@@ -945,6 +1141,8 @@ int main(void) {
         cmocka_unit_test(every_bit_counts),
         cmocka_unit_test(reserved_bytes_are_zero),
         cmocka_unit_test(versions_and_schemes_that_are_not_known),
+        cmocka_unit_test(permissive_readers_carry_schemes_that_are_not_known),
+        cmocka_unit_test(what_is_checked_of_a_carried_scheme),
         cmocka_unit_test(scheme_names),
         cmocka_unit_test(only_the_symmetric_flag_and_only_where_it_belongs),
         cmocka_unit_test(the_symmetric_flag_and_the_zero_point_buffer_agree),
@@ -970,6 +1168,10 @@ int main(void) {
         cmocka_unit_test(an_empty_tensor_has_no_blocks),
         cmocka_unit_test(a_partial_last_block_is_stored_in_full),
         cmocka_unit_test(other_schemes_do_not_pad),
+        cmocka_unit_test(paged_blocks_are_pages),
+        cmocka_unit_test(paged_blocks_are_along_the_tokens),
+        cmocka_unit_test(paged_channels_are_heads_or_their_elements),
+        cmocka_unit_test(other_schemes_on_paged_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ typedef size_t (*Codec)(ByteReader *reader, uint8_t again[ROOM]);
 static size_t statistics_codec(ByteReader *reader, uint8_t again[ROOM]) {
     HurrayStatistics statistics;
     if (hri_statistics_decode(reader, &statistics) != HURRAY_OK) return 0;
-    ByteWriter writer = {again, ROOM, 0};
+    ByteWriter writer = {again, ROOM, 0, 0};
     hri_statistics_encode(&statistics, &writer);
     return writer.position;
 }
@@ -46,7 +46,7 @@ static size_t statistics_codec(ByteReader *reader, uint8_t again[ROOM]) {
 static size_t extension_codec(ByteReader *reader, uint8_t again[ROOM]) {
     HurrayExtensionType type;
     if (hri_extension_type_decode(reader, &type) != HURRAY_OK) return 0;
-    ByteWriter writer = {again, ROOM, 0};
+    ByteWriter writer = {again, ROOM, 0, 0};
     hri_extension_type_encode(&type, &writer);
     return writer.position;
 }
@@ -54,7 +54,7 @@ static size_t extension_codec(ByteReader *reader, uint8_t again[ROOM]) {
 static size_t member_codec(ByteReader *reader, uint8_t again[ROOM]) {
     HurrayCompositeMember member;
     if (hri_member_decode(reader, &member) != HURRAY_OK) return 0;
-    ByteWriter writer = {again, ROOM, 0};
+    ByteWriter writer = {again, ROOM, 0, 0};
     hri_member_encode(&member, &writer);
     return writer.position;
 }
@@ -67,7 +67,7 @@ static size_t shard_codec(ByteReader *reader, uint8_t again[ROOM]) {
     if (hri_shard_decode(reader, SHARD_RANK, parent_shape, shard_offset, &shard) != HURRAY_OK) {
         return 0;
     }
-    ByteWriter writer = {again, ROOM, 0};
+    ByteWriter writer = {again, ROOM, 0, 0};
     hri_shard_encode(&shard, SHARD_RANK, &writer);
     return writer.position;
 }
@@ -269,7 +269,7 @@ static const HurrayStatistics full_statistics = {
 static void each_statistic_has_its_place(void **state) {
     (void)state;
     uint8_t bytes[72];
-    ByteWriter writer = {bytes, sizeof bytes, 0};
+    ByteWriter writer = {bytes, sizeof bytes, 0, 0};
     hri_statistics_encode(&full_statistics, &writer);
     assert_int_equal(writer.position, 72);
     static const double expected[] = {0.25, -1.5, 2, 2, 0.5, 1.25};

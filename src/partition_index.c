@@ -127,7 +127,7 @@ static void build(HurrayPartitionIndex *tree) {
     for (size_t i = 0; i < tree->node_count; i++) {
         Node *node = &tree->nodes[i];
         measure_bounds(tree, i);
-        if (node->count <= LEAF_SIZE) continue;
+        if (node->count <= LEAF_SIZE || tree->rank == 0) continue;
         size_t *order = tree->order + node->first;
         uint32_t dimension = widest_dimension(tree, node);
         sort_order(tree, dimension, order, node->count);
@@ -164,9 +164,8 @@ static HurrayStatus copy_boxes(const HurrayBoxes *boxes, HurrayPartitionIndex *t
     for (size_t i = 0; i < tree->count * tree->rank; i++) {
         tree->lows[i] = boxes->offsets[i];
         if (!checked_add_u64(boxes->offsets[i], boxes->shapes[i], &tree->highs[i])) {
-            return hri_fail(HURRAY_ERR_INTERNAL,
-                            "partition: box %zu reaches 2^64 in dimension %zu", i / tree->rank,
-                            i % tree->rank);
+            return hri_fail(HURRAY_ERR_INTERNAL, "partition: box %zu reaches 2^64 in dimension %zu",
+                            i / tree->rank, i % tree->rank);
         }
     }
     for (size_t i = 0; i < tree->count; i++) tree->order[i] = i;

@@ -46,9 +46,8 @@ HurrayStatus hurray_composite_validator_create(const HurrayCompositeOptions *opt
     }
     HurrayCompositeValidator *validator = calloc(1, sizeof *validator);
     if (validator == NULL) return hri_fail_memory(sizeof *validator);
-    validator->options = options != NULL
-                             ? *options
-                             : (HurrayCompositeOptions){HURRAY_MAX_COMPOSITE_DEPTH, false};
+    validator->options =
+        options != NULL ? *options : (HurrayCompositeOptions){HURRAY_MAX_COMPOSITE_DEPTH, false};
     *out = validator;
     return HURRAY_OK;
 }
@@ -84,11 +83,13 @@ uint32_t hurray_composite_validator_depth(const HurrayCompositeValidator *valida
 
 #define PATH_SIZE (12u * HURRAY_MAX_COMPOSITE_DEPTH + 1u)
 
-/* "2.0.14": the position, in each open head, of the member at hand. */
-static const char *member_path(const HurrayCompositeValidator *validator, char path[PATH_SIZE]) {
+/* "2.0.14": positions in the outermost `depth` open heads, of the member at hand or of the head after
+ * them. */
+static const char *member_path(const HurrayCompositeValidator *validator, uint32_t depth,
+                               char path[PATH_SIZE]) {
     size_t used = 0;
     path[0] = '\0';
-    for (uint32_t i = 0; i < validator->depth; i++) {
+    for (uint32_t i = 0; i < depth; i++) {
         int length = snprintf(path + used, PATH_SIZE - used, i == 0 ? "%" PRIu32 : ".%" PRIu32,
                               validator->heads[i].arrived);
         if (length > 0) used += (size_t)length;
@@ -96,9 +97,18 @@ static const char *member_path(const HurrayCompositeValidator *validator, char p
     return path;
 }
 
-#define FAIL_MEMBER(validator, format, ...) \
+#define FAIL_MEMBER(validator, format, ...)                       \
     hri_fail(HURRAY_ERR_INTERNAL, "composite member %s: " format, \
-             member_path(validator, (char[PATH_SIZE]){0}), __VA_ARGS__)
+             member_path(validator, (validator)->depth, (char[PATH_SIZE]){0}), __VA_ARGS__)
+
+/* Says the last failure again, with the place of the innermost head when it is a member itself. */
+static HurrayStatus fail_in_head(const HurrayCompositeValidator *validator, HurrayStatus status) {
+    if (validator->depth < 2) return status;
+    char message[512], path[PATH_SIZE];
+    snprintf(message, sizeof message, "%s", hurray_error_message());
+    return hri_fail(status, "composite member %s: %s",
+                    member_path(validator, validator->depth - 1, path), message);
+}
 
 /* ---- members against their head ---- */
 
@@ -130,8 +140,7 @@ static HurrayStatus check_type(const HurrayCompositeValidator *validator, const 
     return HURRAY_OK;
 }
 
-/* Partition and overlay: where the member lies in the head. That the box is within parent_shape is a
- * rule of the section itself. */
+/* Partition and overlay: where the member lies in the head. */
 static HurrayStatus check_box(const HurrayCompositeValidator *validator, const OpenHead *head,
                               const HurrayDescriptorFields *member) {
     if (member->shard == NULL) {
@@ -148,6 +157,13 @@ static HurrayStatus check_box(const HurrayCompositeValidator *validator, const O
                                "parent_shape[%" PRIu32 "] is %" PRIu64
                                ", the extent of the head %" PRIu64,
                                k, member->shard->parent_shape[k], head->shape[k]);
+        }
+        uint64_t low = member->shard->shard_offset[k];
+        if (low > head->shape[k] || member->shape[k] > head->shape[k] - low) {
+            return FAIL_MEMBER(validator,
+                               "it reaches from %" PRIu64 " over %" PRIu64
+                               " elements of dimension %" PRIu32 ", whose extent is %" PRIu64,
+                               low, member->shape[k], k, head->shape[k]);
         }
     }
     return check_type(validator, head, member);
@@ -195,15 +211,16 @@ static HurrayStatus check_member(const HurrayCompositeValidator *validator, cons
 
 /* ---- boxes of a partition ---- */
 
-/* Room for one more box, doubling; the shapes of what arrived bound what is allocated. */
+/* Room for one more box, doubling; what arrived bounds what is allocated. */
 static HurrayStatus grow(OpenHead *head) {
     if (head->arrived < head->capacity) return HURRAY_OK;
+    size_t box = head->rank * sizeof(uint64_t);
+    if (head->capacity > SIZE_MAX / 2 / box) return hri_fail_memory(UINT64_MAX);
     size_t capacity = head->capacity == 0 ? 16 : 2 * head->capacity;
-    size_t box = head->rank == 0 ? 1 : head->rank * sizeof(uint64_t);
-    if (capacity > SIZE_MAX / box) return hri_fail_memory(capacity);
     uint64_t *offsets = realloc(head->offsets, capacity * box);
-    if (offsets != NULL) head->offsets = offsets;
-    uint64_t *shapes = offsets == NULL ? NULL : realloc(head->shapes, capacity * box);
+    if (offsets == NULL) return hri_fail_memory(capacity * box);
+    head->offsets = offsets;
+    uint64_t *shapes = realloc(head->shapes, capacity * box);
     if (shapes == NULL) return hri_fail_memory(capacity * box);
     head->shapes = shapes;
     head->capacity = capacity;
@@ -211,16 +228,17 @@ static HurrayStatus grow(OpenHead *head) {
 }
 
 static HurrayStatus keep_box(OpenHead *head, const HurrayDescriptorFields *member) {
+    if (head->rank == 0) return HURRAY_OK; /* counting is enough */
     HurrayStatus status = grow(head);
-    if (status != HURRAY_OK || head->rank == 0) return status;
+    if (status != HURRAY_OK) return status;
     size_t at = (size_t)head->arrived * head->rank, bytes = head->rank * sizeof(uint64_t);
     memcpy(head->offsets + at, member->shard->shard_offset, bytes);
     memcpy(head->shapes + at, member->shape, bytes);
     return HURRAY_OK;
 }
 
-/* Whether an empty box lies strictly inside another: along each dimension it begins and ends within,
- * and where it has no extent, not at the edge. */
+/* Whether an empty box lies inside another: along each dimension it begins and ends within, and where
+ * it has no extent, not at the edge. That other one cannot be empty. */
 static bool lies_inside(const OpenHead *head, size_t empty, size_t other) {
     for (uint32_t k = 0; k < head->rank; k++) {
         uint64_t low = head->offsets[empty * head->rank + k];
@@ -233,17 +251,28 @@ static bool lies_inside(const OpenHead *head, size_t empty, size_t other) {
     return true;
 }
 
-static HurrayStatus check_empty_boxes(const OpenHead *head) {
-    for (size_t i = 0; i < head->arrived; i++) {
+/* That no empty box lies inside another, where the boxes are a partition: the other one would be the
+ * only one that holds the place where the empty one begins. */
+static HurrayStatus check_empty_box(const OpenHead *head, const HurrayPartitionIndex *index,
+                                    size_t empty) {
+    uint64_t other;
+    const uint64_t *low = head->offsets + empty * head->rank;
+    if (hurray_partition_find(index, low, &other, NULL) != HURRAY_OK) return HURRAY_OK;
+    if (!lies_inside(head, empty, (size_t)other)) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "partition: member %zu is empty and lies inside member %" PRIu64, empty, other);
+}
+
+static HurrayStatus check_empty_boxes(const OpenHead *head, const HurrayBoxes *boxes) {
+    HurrayPartitionIndex *index = NULL;
+    HurrayStatus status = HURRAY_OK;
+    for (size_t i = 0; status == HURRAY_OK && i < head->arrived; i++) {
         if (!hurray_shape_is_empty(head->shapes + i * head->rank, head->rank)) continue;
-        for (size_t j = 0; j < head->arrived; j++) {
-            if (i != j && lies_inside(head, i, j)) {
-                return hri_fail(HURRAY_ERR_INTERNAL,
-                                "partition: member %zu is empty and lies inside member %zu", i, j);
-            }
-        }
+        if (index == NULL) status = hurray_partition_index_create(boxes, &index);
+        if (status == HURRAY_OK) status = check_empty_box(head, index, i);
     }
-    return HURRAY_OK;
+    hurray_partition_index_destroy(&index);
+    return status;
 }
 
 /* ---- opening and closing ---- */
@@ -251,9 +280,10 @@ static HurrayStatus check_empty_boxes(const OpenHead *head) {
 static HurrayStatus open_head(HurrayCompositeValidator *validator,
                               const HurrayDescriptorFields *fields) {
     if (validator->depth >= validator->options.max_depth) {
-        return hri_fail(HURRAY_ERR_INTERNAL,
-                        "composites nest deeper than %" PRIu32 " levels",
-                        validator->options.max_depth);
+        HurrayStatus status =
+            hri_fail(HURRAY_ERR_INTERNAL, "composites nest deeper than %" PRIu32 " levels",
+                     validator->options.max_depth);
+        return fail_in_head(validator, status);
     }
     OpenHead *head = &validator->heads[validator->depth++];
     *head = (OpenHead){
@@ -273,12 +303,15 @@ static HurrayStatus open_head(HurrayCompositeValidator *validator,
 static HurrayStatus check_complete(const HurrayCompositeValidator *validator,
                                    const OpenHead *head) {
     if (head->rule == HURRAY_RULE_OVERLAY && head->arrived == 0) {
-        return hri_fail(HURRAY_ERR_INTERNAL, "an overlay without members; expected at least a base");
+        return hri_fail(HURRAY_ERR_INTERNAL,
+                        "an overlay without members; expected at least a base");
     }
     if (head->rule != HURRAY_RULE_PARTITION) return HURRAY_OK;
     HurrayBoxes boxes = {head->rank, head->arrived, head->offsets, head->shapes};
     HurrayStatus status = hurray_partition_check(&boxes, head->shape);
-    if (status == HURRAY_OK && validator->options.as_writer) status = check_empty_boxes(head);
+    if (status == HURRAY_OK && validator->options.as_writer && head->rank != 0) {
+        status = check_empty_boxes(head, &boxes);
+    }
     return status;
 }
 
@@ -288,7 +321,7 @@ static HurrayStatus close_complete(HurrayCompositeValidator *validator) {
         OpenHead *head = &validator->heads[validator->depth - 1];
         if (head->arrived < head->member_count) return HURRAY_OK;
         HurrayStatus status = check_complete(validator, head);
-        if (status != HURRAY_OK) return status;
+        if (status != HURRAY_OK) return fail_in_head(validator, status);
         close_head(validator);
         if (validator->depth != 0) validator->heads[validator->depth - 1].arrived++;
     }
@@ -298,6 +331,10 @@ static HurrayStatus close_complete(HurrayCompositeValidator *validator) {
 static HurrayStatus push(HurrayCompositeValidator *validator,
                          const HurrayDescriptorFields *fields) {
     HurrayStatus status = HURRAY_OK;
+    if (fields->rank > HURRAY_MAX_RANK) { /* the least of validity: there is room for no more */
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT, "rank %" PRIu32 " is greater than %u",
+                        fields->rank, HURRAY_MAX_RANK);
+    }
     OpenHead *parent = validator->depth == 0 ? NULL : &validator->heads[validator->depth - 1];
     if (parent != NULL) status = check_member(validator, parent, fields);
     if (status == HURRAY_OK && parent != NULL && parent->rule == HURRAY_RULE_PARTITION) {
@@ -312,6 +349,12 @@ static HurrayStatus push(HurrayCompositeValidator *validator,
     return status == HURRAY_OK ? close_complete(validator) : status;
 }
 
+static HurrayStatus check_not_failed(const HurrayCompositeValidator *validator) {
+    if (!validator->failed) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INVALID_ARGUMENT,
+                    "the validator has refused a member; reset it before the next item");
+}
+
 HurrayStatus hurray_composite_validator_push(HurrayCompositeValidator *validator,
                                              const HurrayDescriptorFields *fields,
                                              bool *out_complete) {
@@ -320,11 +363,8 @@ HurrayStatus hurray_composite_validator_push(HurrayCompositeValidator *validator
                              : fields == NULL  ? "fields"
                                                : "out_complete");
     }
-    if (validator->failed) {
-        return hri_fail(HURRAY_ERR_INVALID_ARGUMENT,
-                        "the validator has refused a member; reset it before the next item");
-    }
-    HurrayStatus status = push(validator, fields);
+    HurrayStatus status = check_not_failed(validator);
+    if (status == HURRAY_OK) status = push(validator, fields);
     if (status != HURRAY_OK) {
         validator->failed = true;
         return status;
@@ -335,7 +375,8 @@ HurrayStatus hurray_composite_validator_push(HurrayCompositeValidator *validator
 
 HurrayStatus hurray_composite_validator_finish(const HurrayCompositeValidator *validator) {
     if (validator == NULL) return hri_fail_null("validator");
-    if (validator->depth == 0) return HURRAY_OK;
+    HurrayStatus status = check_not_failed(validator);
+    if (status != HURRAY_OK || validator->depth == 0) return status;
     const OpenHead *head = &validator->heads[validator->depth - 1];
     return hri_fail(HURRAY_ERR_INTERNAL,
                     "the input is torn: %" PRIu32 " of %" PRIu32

@@ -102,8 +102,8 @@ HurrayStatus hurray_buffer_list_get(const HurrayBufferList *list, uint64_t index
                                     HurrayBuffer **out) {
     if (list == NULL || out == NULL) return hri_fail_null(out ? "list" : "out");
     if (index >= list->head.length) {
-        return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
-                        "buffer %" PRIu64 " of a list of %" PRIu64, index, list->head.length);
+        return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "buffer %" PRIu64 " of a list of %" PRIu64,
+                        index, list->head.length);
     }
     *out = list->buffers[index];
     return HURRAY_OK;
@@ -232,39 +232,53 @@ HurrayStatus hurray_tensor_export(HurrayTensor *tensor, HurrayBufferList **out_l
 
 /* ---- import ---- */
 
-static HurrayStatus check_head(const char *what, const char *magic, const char *expected,
-                               uint32_t abi_version, const uint32_t *struct_size, size_t head_size) {
-    if (memcmp(magic, expected, 8) != 0) {
+/* What the head of either begins with; nothing of a foreign struct is read past its magic. */
+typedef struct HeadPrefix {
+    char magic[8];
+    uint32_t abi_version;
+    uint32_t struct_size;
+} HeadPrefix;
+
+static HurrayStatus check_head(const char *what, const void *head, const char *magic,
+                               size_t head_size) {
+    HeadPrefix prefix;
+    if (memcmp(head, magic, sizeof prefix.magic) != 0) {
         return hri_fail(HURRAY_ERR_INVALID_MAGIC,
                         "the %s does not begin with \"%s\": it was made by another implementation",
-                        what, expected);
+                        what, magic);
     }
-    if (abi_version != HURRAY_C_ABI_VERSION) {
+    memcpy(&prefix, head, sizeof prefix);
+    if (prefix.abi_version != HURRAY_C_ABI_VERSION) {
         return hri_fail(HURRAY_ERR_VERSION_MISMATCH,
                         "the %s has ABI version %" PRIu32 "; this library knows %u", what,
-                        abi_version, HURRAY_C_ABI_VERSION);
+                        prefix.abi_version, HURRAY_C_ABI_VERSION);
     }
-    if (*struct_size < head_size) {
+    if (prefix.struct_size < head_size) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "the %s has struct_size %" PRIu32 "; expected at least %zu", what,
-                        *struct_size, head_size);
+                        prefix.struct_size, head_size);
     }
     return HURRAY_OK;
 }
 
 static HurrayStatus check_heads(const HurrayBufferListHead *list,
                                 const HurrayTensorContextHead *context) {
-    HurrayStatus status = check_head("buffer list", list->magic, HURRAY_BUFFER_LIST_MAGIC,
-                                     list->abi_version, &list->struct_size, sizeof *list);
+    HurrayStatus status = check_head("buffer list", list, HURRAY_BUFFER_LIST_MAGIC, sizeof *list);
     if (status == HURRAY_OK) {
-        status = check_head("tensor context", context->magic, HURRAY_TENSOR_CONTEXT_MAGIC,
-                            context->abi_version, &context->struct_size, sizeof *context);
+        status =
+            check_head("tensor context", context, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof *context);
     }
     if (status != HURRAY_OK) return status;
     if (list->release == NULL || context->release == NULL) {
         return hri_fail_null(list->release == NULL ? "list.release" : "context.release");
     }
     if (list->records == NULL && list->length != 0) return hri_fail_null("list.records");
+    if (context->descriptor_length > UINTPTR_MAX) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "the tensor context has descriptor_length %" PRIu64
+                        ", more than there can be in memory",
+                        context->descriptor_length);
+    }
     return HURRAY_OK;
 }
 
@@ -362,9 +376,8 @@ HurrayStatus hurray_tensor_import(HurrayBufferListHead *list, HurrayTensorContex
     HurrayStatus status = check_heads(list, context);
     if (status != HURRAY_OK) return status;
     HurrayDescriptor *descriptor = NULL;
-    status = hurray_descriptor_decode_with(context->descriptor,
-                                           (uintptr_t)context->descriptor_length, options,
-                                           &descriptor);
+    status = hurray_descriptor_decode_with(
+        context->descriptor, (uintptr_t)context->descriptor_length, options, &descriptor);
     if (status != HURRAY_OK) return status;
     status = import_tensor(list, context, hurray_descriptor_fields(descriptor), out);
     hurray_descriptor_destroy(descriptor);

@@ -179,7 +179,8 @@ static HurrayStatus check(const Bytes *bytes, const HurrayPrintOptions *options)
         fail_msg("%" PRIu64 " of %" PRIu64 " bytes shown, %" PRIu64 " counted", table.shown, there,
                  table.hidden);
     }
-    assert_true(table.lines <= there + 5); /* a byte per row, at least, but for a handful */
+    assert_true(table.lines <= there + 5);       /* a byte per row, at least, but for a handful */
+    assert_null(strstr(sink.text, "levels[8]")); /* 8 levels are all that a layout can have */
     empty(&sink);
     return status;
 }

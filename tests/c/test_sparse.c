@@ -687,6 +687,18 @@ static void what_paged_lookups_refuse(void **state) {
         expect_place(&sample, first, HURRAY_ERR_INVALID_LAYOUT, "2^63");
         sample.shape[k] = extent;
     }
+    sample.buffers[1].size = UINT64_MAX; /* as if there were so many; nothing is read of them */
+    set_entry(&sample, 2, 1, UINT64_MAX / 8);
+    expect_ok(hurray_paged_capacity(&sample.fields, sample.buffers, 0, &tokens));
+    assert_true(tokens == UINT64_MAX / 8 * 4);
+    sample.fields.layout.paged.page_size = 9;
+    tokens = 77;
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT,
+                   hurray_paged_capacity(&sample.fields, sample.buffers, 0, &tokens));
+    expect_message("2^64 tokens");
+    sample.fields.layout.paged.page_size = 4;
+    sample.buffers[1].size = 16;
+    set_entry(&sample, 2, 1, 2);
     sample.buffers[2].size = 15;
     expect_place(&sample, first, HURRAY_ERR_INVALID_LAYOUT, "seq_ptr holds 1 entries; entry 1");
     sample.buffers[2] = (HurrayBytes){NULL, 16};

@@ -1,8 +1,8 @@
 /*
  * The annotated table of a descriptor (include/hurray/print.h).
  *
- * This file walks the bytes itself, so that it can show what does not decode; whether they are valid
- * it asks the decoder. What it knows is the order, size and form of the fields: a list for each
+ * This file walks the bytes itself, so that it can show what does not decode; whether they are
+ * valid it asks the decoder. What it knows is the order, size and form of the fields: a list for each
  * layout, scheme and section. Names of values come from the library's own tables.
  *
  * The walk goes on past a value that is wrong, and halts where nobody could say what the next bytes
@@ -159,7 +159,7 @@ static void put_hex(Printer *printer, const uint8_t *bytes, size_t count) {
     put(printer, " ", 1);
 }
 
-/* Rows for the `count` bytes before the position, at most `limit` of them; the first has the text. */
+/* Rows for the `count` bytes before the position, `limit` at most; the first has the text. */
 static void put_rows(Printer *printer, size_t count, uint32_t limit, const char *label,
                      const Value *value) {
     size_t at = printer->position - count, width = printer->options.bytes_per_row;

@@ -591,7 +591,7 @@ static void quantized_tiles(void **state) {
                 "valid\n");
 }
 
-/* A scalar in private layout 77, whose data has more bytes than rows to show, most of them no text. */
+/* A scalar in private layout 77, whose data has more bytes than rows to show, none of them text. */
 static void opaque_data_is_hex_and_not_all_of_it(void **state) {
     (void)state;
     uint8_t data[30];

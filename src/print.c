@@ -2,8 +2,8 @@
  * The annotated table of a descriptor (include/hurray/print.h).
  *
  * This file walks the bytes itself, so that it can show what does not decode; whether they are
- * valid it asks the decoder. What it knows is the order, size and form of the fields: a list for each
- * layout, scheme and section. Names of values come from the library's own tables.
+ * valid it asks the decoder. What it knows is the order, size and form of the fields: a list for
+ * each layout, scheme and section. Names of values come from the library's own tables.
  *
  * The walk goes on past a value that is wrong, and halts where nobody could say what the next bytes
  * are. It only ever goes forward, a row per field, so that the text is bounded by the bytes.

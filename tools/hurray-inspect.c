@@ -1,8 +1,8 @@
 /*
  * hurray-inspect: what a descriptor or a stream consists of, byte by byte (spec 1 – 3, 5).
  *
- * The tables are hurray_descriptor_print's; here are the reading of files and pipes, the way from one
- * descriptor to the next past the data between them, and what a shell wants to know.
+ * The tables are hurray_descriptor_print's; here are the reading of files and pipes, the way from
+ * one descriptor to the next past the data between them, and what a shell wants to know.
  *
  * Memory grows with the bytes that have arrived, never with what a descriptor announces.
  */

@@ -1,7 +1,7 @@
 /*
- * The annotated table of a descriptor (spec 1 – 3): a row for each field, with its offset, its bytes
- * in hex, its name and what it says. Broken descriptors are shown, too, up to where they can be
- * followed, so that one sees what is wrong with them:
+ * The annotated table of a descriptor (spec 1 – 3): a row for each field, with its offset, its
+ * bytes in hex, its name and what it says. Broken descriptors are shown, too, up to where they
+ * can be followed, so that one sees what is wrong with them:
  *
  *     offset  bytes                    field
  *          0  48 52 52 59              magic = "HRRY"
@@ -25,8 +25,8 @@
 HURRAY_BEGIN_DECLS
 
 /*
- * Takes a line, its newline included: `length` bytes at `text`, which is not terminated by a zero and
- * gone after the call. `context` is the caller's own. False ends the printing.
+ * Takes a line, its newline included: `length` bytes at `text`, which is not terminated by a zero
+ * and gone after the call. `context` is the caller's own. False ends the printing.
  */
 typedef bool (*HurrayPrintWrite)(const char *text, size_t length, void *context);
 
@@ -45,13 +45,15 @@ typedef struct HurrayPrintOptions {
 } HurrayPrintOptions;
 
 /*
- * Prints the table of the descriptor that `bytes` begins with, then a line with the verdict: "valid",
- * or the name of the status that hurray_descriptor_decode_with gives and what hurray_error_message
- * says. That status goes to `out_verdict` (may be NULL), too, and its message remains the last one.
+ * Prints the table of the descriptor that `bytes` begins with, then a line with the verdict:
+ * "valid", or the name of the status that hurray_descriptor_decode_with gives and what
+ * hurray_error_message says. That status goes to `out_verdict` (may be NULL), too, and its
+ * message remains the last one.
  *
- * The result is about the printing: HURRAY_OK whatever the verdict is, HURRAY_ERR_INVALID_ARGUMENT
- * for options out of range, HURRAY_ERR_INTERNAL as soon as `write` returns false; out_verdict is then
- * left alone. `bytes` may be NULL when `length` is 0; `options` may be NULL.
+ * The result is about the printing: HURRAY_OK whatever the verdict is,
+ * HURRAY_ERR_INVALID_ARGUMENT for options out of range, HURRAY_ERR_INTERNAL as soon as `write`
+ * returns false; out_verdict is then left alone. `bytes` may be NULL when `length` is 0;
+ * `options` may be NULL.
  *
  * Costs what decoding does. The text is at most proportional to the descriptor's length.
  */

@@ -26,10 +26,14 @@ typedef struct Entries {
     uint32_t width;
 } Entries;
 
-static Entries entries_of(const HurrayDescriptorFields *fields, const HurrayBytes *buffers,
-                          uint32_t buffer, uint32_t width) {
+static const char *const *roles_of(const HurrayDescriptorFields *fields) {
+    return hri_layout_kind(fields->layout.tag)->buffer_roles;
+}
+
+static Entries entries_of(const char *const *roles, const HurrayBytes *buffers, uint32_t buffer,
+                          uint32_t width) {
     return (Entries){
-        .role = hri_layout_kind(fields->layout.tag)->buffer_roles[buffer],
+        .role = roles[buffer],
         .data = buffers[buffer].data,
         .count = buffers[buffer].size / width,
         .width = width,
@@ -144,7 +148,7 @@ static HurrayStatus check_wanted(const HurrayDescriptorFields *fields, const uin
 /* The indices, of which there is a tuple for each value. */
 static HurrayStatus open_tuples(const HurrayDescriptorFields *fields, const HurrayBytes *buffers,
                                 Entries *out) {
-    *out = entries_of(fields, buffers, 1, 8);
+    *out = entries_of(roles_of(fields), buffers, 1, 8);
     uint64_t nnz = fields->layout.sparse.nnz;
     if (out->count / fields->rank >= nnz) return HURRAY_OK;
     return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
@@ -216,11 +220,17 @@ static HurrayStatus next_tuple(HurraySparseCursor *cursor, uint64_t *index,
 typedef struct Tree {
     const HurrayDescriptorFields *fields;
     const HurrayBytes *buffers;
+    const char *const *roles;
     bool root_is_dense; /* CSR and CSC: level 0 is not stored */
 } Tree;
 
 static Tree open_tree(const HurrayDescriptorFields *fields, const HurrayBytes *buffers) {
-    return (Tree){fields, buffers, fields->layout.tag != HURRAY_LAYOUT_CSF};
+    return (Tree){
+        .fields = fields,
+        .buffers = buffers,
+        .roles = roles_of(fields),
+        .root_is_dense = fields->layout.tag != HURRAY_LAYOUT_CSF,
+    };
 }
 
 static uint32_t dimension_of(const Tree *tree, uint32_t level) {
@@ -234,12 +244,12 @@ static uint32_t dimension_of(const Tree *tree, uint32_t level) {
 /* Of a level that is stored. */
 static Entries coordinates_of(const Tree *tree, uint32_t level) {
     uint32_t buffer = tree->root_is_dense ? 1 : 2 * level + 2;
-    return entries_of(tree->fields, tree->buffers, buffer, 8);
+    return entries_of(tree->roles, tree->buffers, buffer, 8);
 }
 
 static Entries pointers_of(const Tree *tree, uint32_t level) {
     uint32_t buffer = tree->root_is_dense ? 2 : 2 * level + 1;
-    return entries_of(tree->fields, tree->buffers, buffer, 8);
+    return entries_of(tree->roles, tree->buffers, buffer, 8);
 }
 
 /* The entries of `level` that belong to entry `parent` of the level above; the root has parent 0. */
@@ -271,13 +281,15 @@ static HurrayStatus coordinate_at(const Tree *tree, uint32_t level, uint64_t pla
     return check_stored(&coordinates, place, *out, tree->fields->shape[dimension_of(tree, level)]);
 }
 
-/* The entry with this coordinate among begin … end − 1, which children() gave. */
+/* The entry with this coordinate among begin … end − 1 of a stored level, which children() gave. */
 static HurrayStatus search(const Tree *tree, uint32_t level, uint64_t begin, uint64_t end,
                            uint64_t wanted, uint64_t *out) {
+    Entries coordinates = coordinates_of(tree, level);
+    uint64_t extent = tree->fields->shape[dimension_of(tree, level)];
     *out = HURRAY_NOT_STORED;
     while (begin < end) {
-        uint64_t middle = begin + (end - begin) / 2, coordinate;
-        HurrayStatus status = coordinate_at(tree, level, middle, &coordinate);
+        uint64_t middle = begin + (end - begin) / 2, coordinate = entry_at(&coordinates, middle);
+        HurrayStatus status = check_stored(&coordinates, middle, coordinate, extent);
         if (status != HURRAY_OK) return status;
         if (coordinate == wanted) {
             *out = middle;
@@ -430,8 +442,8 @@ static HurrayStatus read_pages(const HurrayDescriptorFields *fields, const Hurra
     }
     if (status != HURRAY_OK) return status;
     uint32_t width = paged->wide_indices ? 8 : 4;
-    Entries table = entries_of(fields, buffers, 1, width);
-    Entries pointers = entries_of(fields, buffers, 2, width);
+    Entries table = entries_of(roles_of(fields), buffers, 1, width);
+    Entries pointers = entries_of(roles_of(fields), buffers, 2, width);
     return read_slice(&pointers, sequence, table.count, table.role, out_begin, out_end);
 }
 
@@ -463,7 +475,7 @@ static HurrayStatus find_page(const HurrayDescriptorFields *fields, const Hurray
                         token, sequence, end - begin, paged->page_size);
     }
     uint64_t at = begin + token / paged->page_size;
-    Entries table = entries_of(fields, buffers, 1, paged->wide_indices ? 8 : 4);
+    Entries table = entries_of(roles_of(fields), buffers, 1, paged->wide_indices ? 8 : 4);
     uint64_t page = entry_at(&table, at);
     status = check_stored(&table, at, page, paged->num_pages);
     if (status == HURRAY_OK) *out = page;

@@ -1,7 +1,7 @@
 /*
- * The head of a composite (spec 2.10): a tensor whose elements lie in the tensors that follow it. It
- * says how they belong together and owns nothing itself. What the members must be is checked where
- * they arrive; here is what the head can be told to be by itself.
+ * The head of a composite (spec 2.10): a tensor whose elements lie in the tensors that follow it.
+ * It says how they belong together and owns nothing itself. What the members must be is checked
+ * where they arrive; here is what the head can be told to be by itself.
  */
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /*
- * COO (spec 2.6): nnz values, and for each of them its whole index. What the indices are is a matter
- * of verification and of those who follow them; the descriptor says how many there are.
+ * COO (spec 2.6): nnz values, and for each of them its whole index. What the indices are is a
+ * matter of verification and of those who follow them; the descriptor says how many there are.
  */
 #include "fail.h"
 #include "layout.h"

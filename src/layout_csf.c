@@ -1,7 +1,7 @@
 /*
- * CSF (spec 2.8): a tree of as many levels as dimensions. Level L stores dimension mode_order[L]: the
- * coordinates crd_L, and in pos_L where the children of each entry of the level above begin and end.
- * How many entries the inner levels have is known only to the pointers themselves.
+ * CSF (spec 2.8): a tree of as many levels as dimensions. Level L stores dimension mode_order[L]:
+ * the coordinates crd_L, and in pos_L where the children of each entry of the level above begin and
+ * end. How many entries the inner levels have is known only to the pointers themselves.
  */
 #include <inttypes.h>
 

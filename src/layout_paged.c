@@ -1,7 +1,7 @@
 /*
- * Block-paged (spec 2.9), the cache of keys and values of a language model: the tokens of each sequence
- * lie in pages of a pool, in the order of its entries in a block table. The size of the pool follows
- * from num_pages, not from the number of tokens, which may be 0 or unknown.
+ * Block-paged (spec 2.9), the cache of keys and values of a language model: the tokens of each
+ * sequence lie in pages of a pool, in the order of its entries in a block table. The size of the
+ * pool follows from num_pages, not from the number of tokens, which may be 0 or unknown.
  */
 #include <inttypes.h>
 
@@ -77,7 +77,8 @@ static bool equal(const HurrayLayout *a, const HurrayLayout *b, uint32_t rank) {
            x->wide_indices == y->wide_indices;
 }
 
-/* Elements of the pool, also of an empty tensor. The slots must be countable whatever a slot holds. */
+/* Elements of the pool, also of an empty tensor. The slots must be countable whatever a slot
+ * holds. */
 static bool count_pool(const HurrayDescriptorFields *fields, uint64_t *out) {
     const HurrayBlockPagedLayout *paged = &fields->layout.paged;
     uint64_t heads = fields->shape[1], head_dim = fields->shape[2], slots, count;
@@ -87,7 +88,8 @@ static bool count_pool(const HurrayDescriptorFields *fields, uint64_t *out) {
     return checked_mul_u64(slots, heads, &count) && checked_mul_u64(count, head_dim, out);
 }
 
-/* Bytes of the pool; 0 where a dynamic number of heads, or of their elements, leaves them unknown. */
+/* Bytes of the pool; 0 where a dynamic number of heads, or of their elements, leaves them
+ * unknown. */
 static HurrayStatus pool_bytes(const HurrayDescriptorFields *fields, HurrayPacking packing,
                                uint64_t *out) {
     uint64_t count;

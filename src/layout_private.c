@@ -1,7 +1,7 @@
 /*
- * Layouts of which only somebody else knows what they mean (spec 2.11). Private ones name themselves
- * and carry data of a stated length. A tag that is not assigned tells not even that much: what follows
- * it is kept, whole and unread.
+ * Layouts of which only somebody else knows what they mean (spec 2.11). Private ones name
+ * themselves and carry data of a stated length. A tag that is not assigned tells not even that
+ * much: what follows it is kept, whole and unread.
  */
 #include <inttypes.h>
 
@@ -77,7 +77,8 @@ const LayoutKind hri_layout_private = {
 
 /* ---- not assigned ---- */
 
-/* The flags among the bytes that stand before the layout fields, so that they are known (spec 1.2). */
+/* The flags among the bytes that stand before the layout fields, so that they are known (spec
+ * 1.2). */
 #define HAS_EXTENSION_TYPE 0x04u
 #define KNOWN_FLAGS 0x1Fu
 

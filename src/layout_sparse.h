@@ -1,6 +1,6 @@
 /*
- * What COO, CSR, CSC and CSF have in common (spec 2.6 - 2.8): `nnz` values in buffer 0, and buffers of
- * u64 entries that say where they belong. None of it depends on the shape, dynamic or not.
+ * What COO, CSR, CSC and CSF have in common (spec 2.6 - 2.8): `nnz` values in buffer 0, and buffers
+ * of u64 entries that say where they belong. None of it depends on the shape, dynamic or not.
  */
 #ifndef HURRAY_SRC_LAYOUT_SPARSE_H
 #define HURRAY_SRC_LAYOUT_SPARSE_H

@@ -663,7 +663,7 @@ static HurrayStatus check_along_axis(const HurrayDescriptorFields *fields, const
     return scheme->check_extent(fields->quantization, fields->shape[fields->quantization->axis]);
 }
 
-/* Of a scheme that is not known: only that a permissive reader kept it, and that it has a header. */
+/* Of a scheme that is not known: that a permissive reader kept it, and that it has a header. */
 static HurrayStatus check_opaque(const HurrayDescriptorFields *fields) {
     const HurrayQuantization *quantization = fields->quantization;
     if (!fields->permissive) return fail_scheme(quantization->scheme);

@@ -12,8 +12,8 @@
 
 /*
  * Reads the section payload that `reader` covers exactly (the u32 length before it was read by the
- * caller). Bytes after the scheme's fields become `trailing`, pointing into the payload. A permissive
- * reader takes a scheme whose tag is not assigned, or private, as it is.
+ * caller). Bytes after the scheme's fields become `trailing`, pointing into the payload. A
+ * permissive reader takes a scheme whose tag is not assigned, or private, as it is.
  */
 HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out);
 
@@ -26,8 +26,8 @@ HurrayStatus hri_quantization_check_parameters(const HurrayQuantization *quantiz
 
 /*
  * All of spec 3 against the descriptor it stands in: stored type, axis, block size, indices and
- * exact sizes of the parameter buffers. `layout_buffers` is the number of buffers that belong to the
- * layout; parameters come after them. Dynamic dimensions leave unchecked what depends on them.
+ * exact sizes of the parameter buffers. `layout_buffers` is the number of buffers that belong to
+ * the layout; parameters come after them. Dynamic dimensions leave unchecked what depends on them.
  */
 HurrayStatus hri_quantization_check(const HurrayDescriptorFields *fields, uint32_t layout_buffers);
 

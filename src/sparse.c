@@ -4,8 +4,8 @@
  *
  * CSR, CSC and CSF are one thing here: a tree with a level for each dimension. Pointers say which
  * entries of a level belong to an entry of the level above, coordinates say which index each stands
- * for, and the entries of the leaf level are the values. The root level of CSR and CSC is not stored:
- * it has an entry for each row or column.
+ * for, and the entries of the leaf level are the values. The root level of CSR and CSC is not
+ * stored: it has an entry for each row or column.
  */
 #include <hurray/sparse.h>
 
@@ -252,7 +252,7 @@ static Entries pointers_of(const Tree *tree, uint32_t level) {
     return entries_of(tree->roles, tree->buffers, buffer, 8);
 }
 
-/* The entries of `level` that belong to entry `parent` of the level above; the root has parent 0. */
+/* Entries of `level` that belong to entry `parent` of the level above. The root has parent 0. */
 static HurrayStatus children(const Tree *tree, uint32_t level, uint64_t parent, uint64_t *out_begin,
                              uint64_t *out_end) {
     if (level == 0 && tree->root_is_dense) {

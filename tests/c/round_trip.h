@@ -1,6 +1,6 @@
 /*
- * What holds for every descriptor, whatever its layout: shared by the tests of layouts. Bytes to decode
- * stand on mallocs of their exact length, so that the sanitizers see a read beyond them.
+ * What holds for every descriptor, whatever its layout: shared by the tests of layouts. Bytes to
+ * decode stand on mallocs of their exact length, so that the sanitizers see a read beyond them.
  */
 #ifndef HURRAY_TESTS_ROUND_TRIP_H
 #define HURRAY_TESTS_ROUND_TRIP_H

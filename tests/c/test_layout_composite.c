@@ -1,4 +1,5 @@
-/* Heads of composites as descriptors (src/layout_composite.c); members among themselves elsewhere. */
+/* Heads of composites as descriptors (src/layout_composite.c); members among themselves
+ * elsewhere. */
 #include "round_trip.h"
 
 #include "layout.h"

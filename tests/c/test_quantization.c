@@ -1035,7 +1035,8 @@ static void set_up_paged(Case *c, const HurrayQuantization *quantization, uint64
     c->quantization.scale_buffer = 3;
 }
 
-/* A scale for each slot of each page: the number of tokens, heads and dimensions has no part in it. */
+/* A scale for each slot of each page: the number of tokens, heads and dimensions has no part in
+ * it. */
 static void paged_blocks_are_pages(void **state) {
     (void)state;
     static const uint64_t tokens[] = {0, 1, 15, 16, 80, 1000};

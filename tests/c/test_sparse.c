@@ -1,6 +1,7 @@
 /*
- * Lookup and iteration in sparse and block-paged tensors (src/sparse.c): against a dense array, and with
- * stored indices and pointers that lie. Buffers are mallocs of exactly their size, at odd addresses.
+ * Lookup and iteration in sparse and block-paged tensors (src/sparse.c): against a dense array, and
+ * with stored indices and pointers that lie. Buffers are mallocs of exactly their size, at odd
+ * addresses.
  */
 #include <stdio.h>
 

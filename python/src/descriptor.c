@@ -53,7 +53,7 @@ static bool read_extent(CoreState *state, PyObject *item, const char *name, uint
     if (!valid) {
         PyErr_Clear();
         PyErr_Format(state->InvalidDescriptorError,
-                     "%s is %R; expected 0 … 2^64 − 2, or None for a dynamic dimension", name,
+                     "%s is %R; expected 0 to 2**64 - 2, or None for a dynamic dimension", name,
                      number);
     }
     Py_DECREF(number);
@@ -280,7 +280,7 @@ static void descriptor_dealloc(PyObject *self) {
 }
 
 PyDoc_STRVAR(decode_doc,
-             "decode(bytes, *, permissive=False)\n--\n\n"
+             "decode($type, /, bytes, *, permissive=False)\n--\n\n"
              "Reads the descriptor that bytes-like `bytes` begin with; those after its own length\n"
              "are ignored (spec 1).\n\n"
              "InvalidDescriptorError names the field that breaks a rule, its value and what was\n"
@@ -319,7 +319,7 @@ static PyObject *get_encoded_len(PyObject *self, void *closure) {
     return PyLong_FromUnsignedLongLong(size);
 }
 
-PyDoc_STRVAR(encode_doc, "encode()\n--\n\n"
+PyDoc_STRVAR(encode_doc, "encode($self, /)\n--\n\n"
                          "The descriptor as bytes, format version 1.0 (spec 1).");
 
 static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {

@@ -494,7 +494,7 @@ static PyObject *descriptor_repr(PyObject *self) {
 /* ---- Descriptor: the type ---- */
 
 static PyMethodDef descriptor_methods[] = {
-    {"decode", KEYWORD_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+    {"decode", CORE_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
      decode_doc},
     {"encode", descriptor_encode, METH_NOARGS, encode_doc},
     {"__reduce__", descriptor_reduce, METH_NOARGS, NULL},

@@ -230,7 +230,7 @@ static PyType_Spec dtype_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"buffer_size_bytes", KEYWORD_METHOD(buffer_size_bytes), METH_FASTCALL | METH_KEYWORDS,
+    {"buffer_size_bytes", CORE_METHOD(buffer_size_bytes), METH_FASTCALL | METH_KEYWORDS,
      buffer_size_bytes_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -28,7 +28,12 @@ static void tensor_dealloc(PyObject *self) {
     TensorObject *object = (TensorObject *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (object->weak_references != NULL) PyObject_ClearWeakRefs(self);
+    /* Another library's deleter may run Python code, which must neither see nor lose an exception
+     * that is under way. */
+    PyObject *error, *value, *traceback;
+    PyErr_Fetch(&error, &value, &traceback);
     hurray_tensor_release(object->tensor);
+    PyErr_Restore(error, value, traceback);
     Py_XDECREF(object->device);
     PyObject_Free(self);
     Py_DECREF(type);

@@ -32,11 +32,11 @@ coming in           from_numpy, from_dlpack, from_torch; aligned_allocator for a
 going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
 how it shows        set_print_options, get_print_options, print_options
-what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError and others
+what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
 ==================  ================================================================================
 
-copy= means the same everywhere: None copies if it must, False raises CopyRequiredError instead, True
-copies always. An argument that is None has its default.
+copy= means the same everywhere: None copies if it must, False raises CopyRequiredError instead,
+True copies always. An argument that is None has its default.
 
 Note that hurray.bool and hurray.BufferError are not the built-in ones: do not import * from here.
 NumPy, PyTorch and the others are imported by the functions that need them, not by hurray.

@@ -77,7 +77,7 @@ static bool read_extents(CoreState *state, PyObject *items, uint64_t *shape, uin
 }
 
 bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank) {
-    /* An array is a sequence and may be an index as well; what NumPy calls a scalar is only that. */
+    /* An array is a sequence, and may be an index as well; a NumPy scalar is an index only. */
     if (PyIndex_Check(object) && !PySequence_Check(object)) {
         *rank = 1;
         return read_extent(state, object, "shape", &shape[0]);

@@ -11,8 +11,8 @@ typedef struct DtypeObject {
     uint8_t tag; /* row->tag is not that of a private type */
 } DtypeObject;
 
-/* What can be said of a type that describes itself in a section of each descriptor: hardly anything.
- * No width (spec 8.2), no nature; tier 2, since no array framework has it. */
+/* What can be said of a type that describes itself in a section of each descriptor: no width (spec
+ * 8.2), no nature, and tier 2, since no array framework has it. */
 static const HurrayElementType private_row = {
     .name = "extension", .tag = HURRAY_TYPE_PRIVATE_FIRST, .tier = 2, .bits = 0, .alignment = 1};
 

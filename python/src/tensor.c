@@ -140,9 +140,10 @@ static bool read_plan(CoreState *state, PyObject *const *values, Plan *plan) {
         return false;
     }
     if (hurray_element_type_is_private(fields->type_tag) && values[EXTENSION_TYPE] == NULL) {
+        char text[8];
         PyErr_Format(state->InvalidDescriptorError,
-                     "dtype 0x%02X is private and must describe itself: pass extension_type=",
-                     fields->type_tag);
+                     "dtype %s is private and must describe itself: pass extension_type=",
+                     hex_byte(fields->type_tag, text));
         return false;
     }
     return refuse_sections(state, values) &&

@@ -44,12 +44,12 @@ typedef struct Scheme {
 /* ---- the fields of each scheme ---- */
 
 static void read_per_tensor(ByteReader *reader, HurrayQuantization *out) {
-    out->scale = read_f32(reader);
+    read_f32(reader, &out->scale);
     out->zero_point = read_i32(reader);
 }
 
 static void write_per_tensor(const HurrayQuantization *quantization, ByteWriter *writer) {
-    write_f32(writer, quantization->scale);
+    write_f32(writer, &quantization->scale);
     write_u32(writer, (uint32_t)quantization->zero_point);
 }
 

@@ -111,15 +111,15 @@ static inline bool read_zeros(ByteReader *reader, size_t count) {
 /* ---- writing ---- */
 
 typedef struct ByteWriter {
-    uint8_t *bytes;  /* NULL: only count */
-    size_t capacity; /* what does not fit is counted, not stored */
-    size_t position;
+    uint8_t *bytes;    /* NULL: only count */
+    size_t capacity;   /* what does not fit is counted, not stored */
+    uint64_t position; /* may count beyond what a 32-bit host can hold */
 } ByteWriter;
 
 static inline void write_bytes(ByteWriter *writer, const void *source, size_t count) {
     if (writer->bytes != NULL && count != 0 && writer->position <= writer->capacity &&
         count <= writer->capacity - writer->position) {
-        memcpy(writer->bytes + writer->position, source, count);
+        memcpy(writer->bytes + (size_t)writer->position, source, count);
     }
     writer->position += count;
 }

@@ -421,6 +421,22 @@ static void encoding_needs_room_and_writes_nothing_without(void **state) {
     assert_true(length == 77 && size == 77);
 }
 
+/* Lengths are u32: what would not fit is counted, not read, and refused. */
+static void sections_longer_than_a_descriptor_can_be(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {UINT32_MAX, UINT32_MAX - 19, UINT32_MAX - 20,
+                                     UINT32_MAX - 100};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        Sample sample;
+        uint64_t size = 77;
+        make_quantized(&sample);
+        sample.quantization.trailing_size = sizes[i];
+        expect_failure(HURRAY_ERR_INVALID_LAYOUT,
+                       hurray_descriptor_encoded_size(&sample.fields, &size));
+        assert_int_equal(size, 77);
+    }
+}
+
 /* ---- objects ---- */
 
 /* What was given may change and go: the descriptor is a copy. */
@@ -811,6 +827,7 @@ int main(void) {
         cmocka_unit_test(faults_have_their_codes),
         cmocka_unit_test(the_prefix_by_itself),
         cmocka_unit_test(encoding_needs_room_and_writes_nothing_without),
+        cmocka_unit_test(sections_longer_than_a_descriptor_can_be),
         cmocka_unit_test(created_descriptors_stand_alone),
         cmocka_unit_test(equality_is_that_of_the_bytes),
         cmocka_unit_test(accessors),

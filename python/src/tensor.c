@@ -408,7 +408,8 @@ PyDoc_STRVAR(to_torch_doc,
              "A torch.Tensor over the same memory (spec 8.7).\n\n"
              "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
              "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
-             "naming what is in the way, for what torch cannot hold.");
+             "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
+             "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;

@@ -149,14 +149,14 @@ def main(manifest_path, output_path):
         descriptor = vector["descriptor"]
         if descriptor["layout"]["name"] in LAYOUTS:
             ranks[vector["file"]] = len(descriptor["shape"])
-            valid.append(f"{{\"{vector['file']}\",\n     {descriptor_fields(descriptor)}}}")
+            valid.append(f'{{"{vector["file"]}",\n     {descriptor_fields(descriptor)}}}')
 
     for vector in manifest["invalid"]:
         data = (directory / vector["file"]).read_bytes()
         if len(data) > 15 and data[15] in LATER_LAYOUTS:
             continue
         code = CODES.get(vector["because"], "0")
-        invalid.append(f"{{\"{vector['file']}\", {json.dumps(vector['because'])}, {code}}}")
+        invalid.append(f'{{"{vector["file"]}", {json.dumps(vector["because"])}, {code}}}')
 
     for vector in manifest["addressing"]:
         if vector["descriptor"] not in ranks:
@@ -164,7 +164,7 @@ def main(manifest_path, output_path):
         index = [extent for row in vector["offsets"] for extent in row[0]]
         offsets = [row[1] for row in vector["offsets"]]
         addressing.append(
-            f"{{\"{vector['descriptor']}\", {ranks[vector['descriptor']]}, {len(offsets)},\n"
+            f'{{"{vector["descriptor"]}", {ranks[vector["descriptor"]]}, {len(offsets)},\n'
             f"     {array('uint64_t', index)},\n     {array('int64_t', offsets)}}}"
         )
 

@@ -37,16 +37,36 @@ static bool has_array_protocol(CoreState *state, PyObject *object) {
 }
 
 /*
- * By DLPack. Where the producer itself says that DLPack cannot carry this (BufferError), and the
- * object speaks another protocol, NULL without an exception.
+ * A protocol failed with `refusal`, its own word for "this I cannot carry". Clears that where the
+ * object speaks another one, and leaves the exception otherwise.
  */
+static void try_another(CoreState *state, PyObject *object, PyObject *refusal, bool has_another) {
+    if (!PyErr_ExceptionMatches(refusal)) return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback); /* looking for attributes would lose it */
+    if (has_another || has_array_protocol(state, object)) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+    } else {
+        PyErr_Restore(type, value, traceback);
+    }
+}
+
+/* NULL without an exception where there is another protocol to try. */
 static PyObject *through_dlpack(CoreState *state, PyObject *object, PyObject *device,
                                 HurrayCopy copy) {
     PyObject *tensor = tensor_from_dlpack(state, object, device, copy);
-    if (tensor == NULL && PyErr_ExceptionMatches(PyExc_BufferError) &&
-        (PyObject_CheckBuffer(object) || has_array_protocol(state, object))) {
-        PyErr_Clear();
+    if (tensor == NULL) {
+        try_another(state, object, PyExc_BufferError, PyObject_CheckBuffer(object));
     }
+    return tensor;
+}
+
+/* NULL without an exception where there is another protocol to try. */
+static PyObject *through_buffer(CoreState *state, PyObject *object, HurrayCopy copy) {
+    PyObject *tensor = tensor_from_buffer(state, object, copy);
+    if (tensor == NULL) try_another(state, object, state->UnsupportedError, false);
     return tensor;
 }
 
@@ -93,14 +113,11 @@ static PyObject *through_protocol(CoreState *state, PyObject *object, PyObject *
         PyObject *tensor = through_dlpack(state, object, device, copy);
         if (tensor != NULL || PyErr_Occurred()) return tensor;
     }
-    /* Memory comes before NumPy, which may be missing; what it cannot type may know NumPy. */
-    if (PyObject_CheckBuffer(object)) {
-        PyObject *tensor = tensor_from_buffer(state, object, copy);
-        if (tensor != NULL || !PyErr_ExceptionMatches(state->UnsupportedError) ||
-            !has_array_protocol(state, object)) {
-            return tensor;
-        }
-        PyErr_Clear();
+    /* Memory comes before NumPy, which may be missing; what it cannot type may know NumPy. Scalars of
+     * NumPy do, and some of them export plain bytes. */
+    if (PyObject_CheckBuffer(object) && !numpy_is_scalar(state, object)) {
+        PyObject *tensor = through_buffer(state, object, copy);
+        if (tensor != NULL || PyErr_Occurred()) return tensor;
     }
     if (PyUnicode_Check(object) || !has_array_protocol(state, object)) return NULL;
     return tensor_through_numpy(state, object, copy);

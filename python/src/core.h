@@ -251,6 +251,8 @@ extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
 int numpy_setup(PyObject *module, CoreState *state);
 /* Whether the object is a numpy.ndarray; never imports NumPy (an array exists only where it is). */
 bool numpy_is_array(CoreState *state, PyObject *object);
+/* The same for numpy.generic. */
+bool numpy_is_scalar(CoreState *state, PyObject *object);
 /* from_numpy(array, copy=…) */
 PyObject *tensor_from_numpy(CoreState *state, PyObject *array, HurrayCopy copy);
 /* The same for any strides, where a tensor can have them; `array` must be an ndarray. */

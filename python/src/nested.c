@@ -155,7 +155,7 @@ static bool note_range(Nest *nest, PyObject *integer) {
     int overflow = 0;
     long long value = PyLong_AsLongLongAndOverflow(integer, &overflow);
     if (value == -1 && overflow == 0 && PyErr_Occurred()) return false;
-    nest->has_negative |= overflow < 0 || value < 0;
+    nest->has_negative |= overflow < 0 || (overflow == 0 && value < 0);
     nest->has_huge |= overflow > 0;
     return true;
 }

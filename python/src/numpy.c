@@ -68,19 +68,25 @@ static PyObject *loaded_module(const char *name) {
     return module;
 }
 
+/* The table where somebody imported NumPy already; NULL without an exception. */
+static void **loaded_table(CoreState *state) {
+    if (state->numpy_api != NULL) return state->numpy_api;
+    PyObject *numpy = loaded_module("numpy");
+    if (numpy == NULL) return NULL;
+    Py_DECREF(numpy);
+    void **table = numpy_table(state);
+    if (table == NULL) PyErr_Clear(); /* half imported, or none of ours to use */
+    return table;
+}
+
 bool numpy_is_array(CoreState *state, PyObject *object) {
-    void **PyArray_API = state->numpy_api;
-    if (PyArray_API == NULL) {
-        PyObject *numpy = loaded_module("numpy");
-        if (numpy == NULL) return false;
-        Py_DECREF(numpy);
-        PyArray_API = numpy_table(state);
-        if (PyArray_API == NULL) {
-            PyErr_Clear(); /* half imported, or not ours to use: then its arrays are other objects */
-            return false;
-        }
-    }
-    return PyArray_Check(object);
+    void **PyArray_API = loaded_table(state);
+    return PyArray_API != NULL && PyArray_Check(object);
+}
+
+bool numpy_is_scalar(CoreState *state, PyObject *object) {
+    void **PyArray_API = loaded_table(state);
+    return PyArray_API != NULL && PyArray_IsScalar(object, Generic);
 }
 
 /* ---- dtypes ---- */

@@ -212,7 +212,7 @@ static bool read_dimensions(const Py_buffer *view, uint64_t *shape, int64_t *str
 }
 
 /* Elements that lie at odd distances: a row-major copy made by the exporter's rules. */
-static PyObject *copy_odd_strides(CoreState *state, const HostArray *array, const Py_buffer *view) {
+static PyObject *copy_odd_strides(CoreState *state, const HostArray *array, Py_buffer *view) {
     NewTensor made = {
         .function = "asarray",
         .type = hurray_element_type_from_tag(array->type_tag),

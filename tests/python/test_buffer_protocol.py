@@ -316,7 +316,7 @@ def view_with_format(memory, format_, itemsize):
     [
         (memoryview(b"ab").cast("c"), "'c'"),
         (memoryview(bytes(16)).cast("P"), "'P'"),
-        (array.array("u", "ab"), "'[uw]'"),
+        (memoryview(ctypes.create_unicode_buffer("ab")), "'<[uw]'"),
         (np.zeros(2, "S3").view(np.ndarray).data, "3s"),
         (np.zeros(2, [("x", "f4")]).data, r"T\{"),
         (np.zeros(2, np.longdouble).data, "'g'"),

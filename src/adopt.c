@@ -62,7 +62,9 @@ static HurrayStatus check_reach(Import *import) {
     bool address = import->has_address;
     uint64_t start = address ? (uintptr_t)import->info->data : import->from->byte_offset;
     uint64_t limit = address ? UINTPTR_MAX : UINT64_MAX;
-    if (!measure_reach(import) || import->bytes_before > start ||
+    /* The lowest 64 bytes of the address space are nobody's, and rounded down they would be NULL. */
+    uint64_t reserved = address ? HURRAY_MIN_BUFFER_ALIGNMENT : 0;
+    if (!measure_reach(import) || start < reserved || import->bytes_before > start - reserved ||
         import->bytes_after > limit - start) {
         return hri_fail(HURRAY_ERR_BAD_PRODUCER,
                         address ? "the strides reach beyond the address space from data 0x%" PRIx64
@@ -86,13 +88,20 @@ static HurrayStatus inspect(const HriAdoption *from, int64_t *strides_storage, I
         return hri_fail(HURRAY_ERR_INVALID_TYPE, "type tag 0x%02X is not an element type",
                         from->type_tag);
     }
+    /* What sharing would be refused for, a copy must not hide. */
+    HurrayBufferHandle place = {.alignment = 1,
+                                .device_tag = from->info.device.tag,
+                                .sync_mode = from->info.sync_mode,
+                                .memory_class = from->info.device.memory_class};
+    HurrayStatus status = hurray_buffer_handle_check(&place);
+    if (status != HURRAY_OK) return status;
     hurray_packing_from_bits(import->type->bits, &import->packing);
     import->element_bytes = import->type->bits < 8 ? 1 : import->packing.group_bytes;
     if (import->rank > HURRAY_MAX_RANK) {
         return hri_fail(HURRAY_ERR_BAD_PRODUCER, "%" PRIu32 " dimensions; expected at most %u",
                         import->rank, HURRAY_MAX_RANK);
     }
-    HurrayStatus status = hurray_shape_count(import->shape, import->rank, &import->count);
+    status = hurray_shape_count(import->shape, import->rank, &import->count);
     if (status != HURRAY_OK) return status;
     if (import->strides == NULL) {
         hurray_shape_row_major_strides(import->shape, import->rank, strides_storage);
@@ -142,9 +151,11 @@ static void copy_elements(const Import *import, uint8_t *destination) {
 static HurrayStatus take_copy(const Import *import, HurrayTensor **out) {
     const HriAdoption *from = import->from;
     if (import->info->device.tag != HURRAY_DEVICE_CPU) {
+        const char *name = hurray_device_name(import->info->device.tag);
         return hri_fail(HURRAY_ERR_UNSUPPORTED,
-                        "memory on device %s is never copied here, and %s elements are not shared",
-                        hurray_device_name(import->info->device.tag), import->type->name);
+                        "%s elements on device %s would have to be copied, which is done on the "
+                        "CPU only",
+                        import->type->name, name == NULL ? "private" : name);
     }
     uint64_t bytes = 0;
     HurrayStatus status = hurray_packing_size(import->packing, import->count, &bytes);
@@ -177,9 +188,8 @@ static HurrayStatus take_shared(const Import *import, HurrayTensor **out) {
         info.alignment = 1;
     } else if (import->has_address) {
         uintptr_t lowest = (uintptr_t)info.data - (uintptr_t)import->bytes_before;
-        uintptr_t excess = info.device.tag == HURRAY_DEVICE_CPU
-                               ? 0
-                               : lowest & (HURRAY_MIN_BUFFER_ALIGNMENT - 1);
+        uintptr_t excess =
+            info.device.tag == HURRAY_DEVICE_CPU ? 0 : lowest & (HURRAY_MIN_BUFFER_ALIGNMENT - 1);
         info.data = (void *)(lowest - excess);
         byte_offset += excess;
         info.byte_size = byte_offset + import->bytes_after;

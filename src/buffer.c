@@ -29,8 +29,7 @@ HurrayBufferHandle hurray_buffer_handle(const HurrayBuffer *buffer) {
 
 /* A real address must keep what is promised about it; that of another device is not looked at. */
 static HurrayStatus check_address(const HurrayBufferInfo *info) {
-    if (info->byte_size == 0) return HURRAY_OK;
-    if (info->data == NULL) {
+    if (info->data == NULL && info->byte_size != 0) {
         return hri_fail(HURRAY_ERR_NULL_POINTER, "data is NULL for a buffer of %" PRIu64 " bytes",
                         info->byte_size);
     }

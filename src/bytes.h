@@ -87,18 +87,16 @@ static inline int32_t read_i32(ByteReader *reader) {
     return value;
 }
 
-static inline float read_f32(ByteReader *reader) {
+/* Floats are read into their place, and written from it, as bits: passed by value, they may go
+ * through an x87 register, which turns a signalling NaN into a quiet one. */
+static inline void read_f32(ByteReader *reader, float *out) {
     uint32_t bits = read_u32(reader);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    memcpy(out, &bits, sizeof bits);
 }
 
-static inline double read_f64(ByteReader *reader) {
+static inline void read_f64(ByteReader *reader, double *out) {
     uint64_t bits = read_u64(reader);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    memcpy(out, &bits, sizeof bits);
 }
 
 /* Whether the next `count` bytes are all zero, as reserved bytes must be; false at the end, too. */
@@ -113,16 +111,16 @@ static inline bool read_zeros(ByteReader *reader, size_t count) {
 /* ---- writing ---- */
 
 typedef struct ByteWriter {
-    uint8_t *bytes;  /* NULL: only count */
-    size_t capacity; /* what does not fit is counted, not stored */
-    size_t position;
+    uint8_t *bytes;    /* NULL: only count */
+    size_t capacity;   /* what does not fit is counted, not stored */
+    uint64_t position; /* may count beyond what a 32-bit host can hold */
     uint64_t hash; /* FNV-1a of what was written, from the offset basis on; 0: not hashed */
 } ByteWriter;
 
 static inline void write_bytes(ByteWriter *writer, const void *source, size_t count) {
     if (writer->bytes != NULL && count != 0 && writer->position <= writer->capacity &&
         count <= writer->capacity - writer->position) {
-        memcpy(writer->bytes + writer->position, source, count);
+        memcpy(writer->bytes + (size_t)writer->position, source, count);
     }
     if (writer->hash != 0) {
         for (size_t i = 0; i < count; i++) {
@@ -151,15 +149,15 @@ static inline void write_u64(ByteWriter *writer, uint64_t value) {
     write_bytes(writer, raw, sizeof raw);
 }
 
-static inline void write_f32(ByteWriter *writer, float value) {
+static inline void write_f32(ByteWriter *writer, const float *value) {
     uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, value, sizeof bits);
     write_u32(writer, bits);
 }
 
-static inline void write_f64(ByteWriter *writer, double value) {
+static inline void write_f64(ByteWriter *writer, const double *value) {
     uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, value, sizeof bits);
     write_u64(writer, bits);
 }
 

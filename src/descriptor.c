@@ -93,7 +93,8 @@ HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields
     write_descriptor(fields, 0, &counter);
     if (counter.position > UINT32_MAX) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "the descriptor would take %zu bytes; descriptor_length holds 2^32 − 1",
+                        "the descriptor would take %" PRIu64
+                        " bytes; descriptor_length holds 2^32 − 1",
                         counter.position);
     }
     *out_bytes = counter.position;
@@ -169,8 +170,8 @@ static HurrayStatus read_header(ByteReader *reader, uint32_t *flags,
 }
 
 static HurrayStatus ends_inside(const char *part, const ByteReader *reader) {
-    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                    "descriptor_length %zu ends inside the %s", reader->length, part);
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT, "descriptor_length %zu ends inside the %s",
+                    reader->length, part);
 }
 
 static HurrayStatus read_shape(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
@@ -391,8 +392,8 @@ void hri_descriptor_copy(const HurrayDescriptorFields *fields, Arena *arena,
     if (kind->copy != NULL) kind->copy(&copy->layout, fields->rank, arena);
     if (fields->quantization != NULL) {
         out->quantization = *fields->quantization;
-        out->quantization.trailing = arena_copy(arena, fields->quantization->trailing,
-                                                fields->quantization->trailing_size);
+        out->quantization.trailing =
+            arena_copy(arena, fields->quantization->trailing, fields->quantization->trailing_size);
         copy->quantization = &out->quantization;
     }
     if (fields->shard != NULL) {
@@ -459,8 +460,7 @@ static bool equal_layouts(const HurrayDescriptorFields *a, const HurrayDescripto
 
 static bool equal_sections(const HurrayDescriptorFields *a, const HurrayDescriptorFields *b) {
     return flags_of(a) == flags_of(b) &&
-           (a->quantization == NULL ||
-            hri_quantization_equal(a->quantization, b->quantization)) &&
+           (a->quantization == NULL || hri_quantization_equal(a->quantization, b->quantization)) &&
            (a->shard == NULL || hri_shard_equal(a->shard, b->shard, a->rank)) &&
            (a->statistics == NULL || hri_statistics_equal(a->statistics, b->statistics)) &&
            (a->extension_type == NULL ||

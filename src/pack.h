@@ -48,10 +48,12 @@ const HriPackKernels *hri_pack_kernels_portable(void);
 const HriPackKernels *hri_pack_kernels_sse2(void);
 const HriPackKernels *hri_pack_kernels_avx2(void);
 const HriPackKernels *hri_pack_kernels_neon(void);
+/* The fastest of them here. */
+const HriPackKernels *hri_pack_kernels_best(void);
 
 /* `bits` is one of the four; `kernels` do what they can of it and the portable ones the rest. */
-void hri_pack_with(const HriPackKernels *kernels, uint32_t bits, const uint8_t *values, size_t count,
-                   uint8_t *packed);
+void hri_pack_with(const HriPackKernels *kernels, uint32_t bits, const uint8_t *values,
+                   size_t count, uint8_t *packed);
 void hri_unpack_with(const HriPackKernels *kernels, uint32_t bits, bool sign_extend,
                      const uint8_t *packed, size_t count, uint8_t *values);
 

@@ -46,12 +46,12 @@ typedef struct Scheme {
 /* ---- the fields of each scheme ---- */
 
 static void read_per_tensor(ByteReader *reader, HurrayQuantization *out) {
-    out->scale = read_f32(reader);
+    read_f32(reader, &out->scale);
     out->zero_point = read_i32(reader);
 }
 
 static void write_per_tensor(const HurrayQuantization *quantization, ByteWriter *writer) {
-    write_f32(writer, quantization->scale);
+    write_f32(writer, &quantization->scale);
     write_u32(writer, (uint32_t)quantization->zero_point);
 }
 
@@ -389,13 +389,13 @@ HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, Hurray
 /* The section as the scheme defines it, exactly scheme->size bytes. */
 static void write_known(const Scheme *scheme, const HurrayQuantization *quantization,
                         ByteWriter *writer) {
-    size_t start = writer->position;
+    uint64_t start = writer->position;
     bool symmetric = scheme->has_zero_points && quantization->zero_point_buffer == HURRAY_NO_BUFFER;
     write_u8(writer, scheme->tag);
     write_u8(writer, SCHEME_VERSION);
     write_u16(writer, symmetric ? FLAG_SYMMETRIC : 0);
     scheme->write_fields(quantization, writer);
-    write_zeros(writer, scheme->size - (writer->position - start));
+    write_zeros(writer, scheme->size - (size_t)(writer->position - start));
 }
 
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer) {

@@ -271,6 +271,9 @@ static HurrayStatus check_source(const HurrayTensor *tensor, HurrayPacking *pack
     HurrayStatus status = hurray_tensor_check_readable(tensor, true);
     if (status != HURRAY_OK) return status;
     const HurrayDescriptorFields *fields = &tensor->descriptor.fields;
+    uint64_t count; /* strides may be known where an extent is not */
+    status = hurray_shape_count(fields->shape, fields->rank, &count);
+    if (status != HURRAY_OK) return status;
     if (tensor->strides == NULL && fields->rank != 0) {
         int64_t unused[HURRAY_MAX_RANK];
         return hurray_address_strides(fields, unused); /* says why there are none */

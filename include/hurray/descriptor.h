@@ -76,7 +76,7 @@ HURRAY_API HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorF
                                                          uint32_t buffer, uint64_t *out_bytes,
                                                          const char **out_role);
 
-/* Bytes that encoding takes. Checks only what it needs to count. */
+/* Validates, and counts the bytes that encoding takes. */
 HURRAY_API HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
                                                        uint64_t *out_bytes);
 

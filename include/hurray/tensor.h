@@ -88,8 +88,8 @@ HURRAY_API HurrayStatus hurray_tensor_reinterpret(HurrayTensor *tensor, uint8_t 
 /*
  * A row-major copy of a readable row-major, column-major or strided tensor in new memory on the CPU
  * (allocator NULL: the default one): same type, shape and elements, byte_offset 0, sections kept.
- * HURRAY_ERR_UNSUPPORTED for other layouts and unreadable bytes, HURRAY_ERR_INVALID_LAYOUT for a
- * dynamic dimension, HURRAY_ERR_OUT_OF_MEMORY.
+ * HURRAY_ERR_UNSUPPORTED for other layouts, quantized tensors and unreadable bytes,
+ * HURRAY_ERR_INVALID_LAYOUT for a dynamic dimension, HURRAY_ERR_OUT_OF_MEMORY.
  */
 HURRAY_API HurrayStatus hurray_tensor_copy(const HurrayTensor *tensor,
                                            const HurrayAllocator *allocator, HurrayTensor **out);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from . import _core, dtype
 if TYPE_CHECKING:
     import torch
 
-    from ._core import Tensor
+    from ._core import Dtype, Tensor
 
 # What torch has and DLPack, or an older consumer of it, has no word for: viewed as bytes on the way.
 _FLOAT8_NAMES = {
@@ -19,36 +20,97 @@ _FLOAT8_NAMES = {
     dtype.float8_e8m0: "float8_e8m0fnu",
 }
 
+# The dtypes that both sides call by one name. Of others (uint4, bits8, …) torch may tell DLPack that
+# they are bytes.
+_INTEGER_NAMES = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_FLOAT_NAMES = frozenset(["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+_COMMON_NAMES = _INTEGER_NAMES | _FLOAT_NAMES | {"bool"}
+
+# DLDeviceType of what torch makes tensors of: CPU, CUDA, Metal, ROCm, oneAPI. Given others, some
+# versions of it end the process.
+_CPU = 1
+_TORCH_DEVICES = frozenset([_CPU, 2, 8, 10, 14])
+
 
 def _import_torch(function: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"{function}() needs PyTorch: the module torch is not installed") from error
+        raise ImportError(
+            f"{function}() needs PyTorch: the module torch is not installed"
+        ) from error
     return torch
 
 
+def _check_for_torch(tensor: Tensor) -> None:
+    """Refuses what torch has no word for, before it is asked."""
+    if tensor.readonly:
+        raise _core.UnsupportedError(
+            "the tensor is read-only, which torch cannot say: copy.deepcopy(t).to_torch() copies "
+            "it, torch.from_dlpack(t) shares it for reading"
+        )
+    if min(getattr(tensor, "strides", ()), default=0) < 0:
+        # torch.from_dlpack would end the process.
+        raise _core.UnsupportedError(
+            "the tensor has negative strides, which torch has not: copy.deepcopy(t).to_torch() "
+            "copies it"
+        )
+    number = tensor.__dlpack_device__()[0]
+    if number not in _TORCH_DEVICES:
+        raise _core.UnsupportedError(
+            f"torch has no tensors in {tensor.device.memory_class} memory of device "
+            f"{tensor.device.kind}"
+        )
+    if number != _CPU:
+        tensor.__dlpack__(max_version=(1, 0))  # says whether there is device memory at all
+
+
 def to_torch(tensor: Tensor) -> torch.Tensor:
-    """Implements Tensor.to_torch."""
+    """Implements Tensor.to_torch.
+
+    torch has no read-only tensors, and drops what DLPack says about it. So that nobody writes to
+    memory that must not be written (a read-only mapping, the bytes of a ``bytes``), a read-only
+    tensor is refused, except for bool, which is copied anyway. ``torch.from_dlpack(tensor)`` stays
+    as the way to share it at one's own risk.
+    """
     torch = sys.modules.get("torch") or _import_torch("to_torch")
     if tensor.dtype is dtype.bool:
         return torch.from_dlpack(tensor._unpacked()).view(torch.bool)
-    float8_name = _FLOAT8_NAMES.get(tensor.dtype)
-    if float8_name is not None and hasattr(torch, float8_name):
-        return torch.from_dlpack(tensor._reinterpret(dtype.uint8)).view(getattr(torch, float8_name))
+    float8 = getattr(torch, _FLOAT8_NAMES.get(tensor.dtype, ""), None)
+    if float8 is not None:
+        return to_torch(tensor._reinterpret(dtype.uint8)).view(float8)
+    _check_for_torch(tensor)
     return torch.from_dlpack(tensor)
+
+
+@functools.cache
+def _dtype_of(torch_dtype: torch.dtype) -> Dtype:
+    """The Dtype that a torch dtype is; UnsupportedError where there is none."""
+    name = str(torch_dtype).removeprefix("torch.")
+    if name in _COMMON_NAMES:
+        return _core.Dtype.from_name(name)
+    for float8, torch_name in _FLOAT8_NAMES.items():
+        if name == torch_name:
+            return float8
+    raise _core.UnsupportedError(f"hurray has no dtype like {torch_dtype}")
 
 
 def _check_plain(torch: Any, tensor: torch.Tensor) -> None:
     """Refuses what would be lost on the way, naming the remedy."""
     if tensor.requires_grad:
         raise _core.UnsupportedError("the tensor requires grad: call .detach() first")
+    if tensor.is_meta:
+        raise _core.UnsupportedError("a torch tensor on device meta has no memory")
+    if tensor.is_nested:
+        raise _core.UnsupportedError("nested torch tensors are not supported: call .unbind() first")
     if tensor.layout is not torch.strided:
         raise _core.UnsupportedError(
             f"torch tensors of layout {tensor.layout} are not supported yet: call .to_dense() first"
         )
     if tensor.is_quantized:
-        raise _core.UnsupportedError("quantized torch tensors are not supported: call .int_repr()")
+        raise _core.UnsupportedError(
+            "quantized torch tensors are not supported: call .int_repr() first"
+        )
     if tensor.is_conj():
         raise _core.UnsupportedError("the tensor is a conjugated view: call .resolve_conj() first")
     if tensor.is_neg():
@@ -68,7 +130,7 @@ def from_torch(tensor: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"from_torch() needs a torch.Tensor, not {type(tensor).__name__}")
     _check_plain(torch, tensor)
-    for hurray_dtype, name in _FLOAT8_NAMES.items():
-        if tensor.dtype is getattr(torch, name, None):
-            return _core.from_dlpack(tensor.view(torch.uint8), copy=copy)._reinterpret(hurray_dtype)
+    result_dtype = _dtype_of(tensor.dtype)
+    if result_dtype in _FLOAT8_NAMES:
+        return _core.from_dlpack(tensor.view(torch.uint8), copy=copy)._reinterpret(result_dtype)
     return _core.from_dlpack(tensor, copy=copy)

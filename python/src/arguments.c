@@ -115,7 +115,7 @@ bool argument_as_u64(PyObject *value, const char *name, uint64_t *out) {
     *out = PyLong_AsUnsignedLongLong(number);
     bool failed = *out == UINT64_MAX && PyErr_Occurred();
     if (failed && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 … 2^64 − 1", name, number);
+        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 to 2**64 - 1", name, number);
     }
     Py_DECREF(number);
     return !failed;
@@ -126,7 +126,7 @@ bool argument_as_u8(PyObject *value, const char *name, uint8_t *out) {
     int overflow;
     if (!argument_as_i64(value, name, &number, &overflow)) return false;
     if (overflow != 0 || number < 0 || number > UINT8_MAX) {
-        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 … 255", name, value);
+        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 to 255", name, value);
         return false;
     }
     *out = (uint8_t)number;

@@ -51,8 +51,12 @@ bool arguments_parse(const Signature *signature, PyObject *const *args, Py_ssize
 bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *kwargs,
                          PyObject **values);
 
-/* For ml_meth of such a function. */
-#define KEYWORD_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+/* "0xF2" into `text`: PyErr_Format and PyUnicode_FromFormat know no %X before CPython 3.12. Nor do
+ * they take formats that are not ASCII. */
+static inline const char *hex_byte(uint8_t byte, char text[8]) {
+    PyOS_snprintf(text, 8, "0x%02X", byte);
+    return text;
+}
 
 /* ---- one argument as a C value; `name` is for messages ---- */
 

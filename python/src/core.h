@@ -251,8 +251,19 @@ extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
 int numpy_setup(PyObject *module, CoreState *state);
 /* Whether the object is a numpy.ndarray; never imports NumPy (an array exists only where it is). */
 bool numpy_is_array(CoreState *state, PyObject *object);
+/* The same for numpy.generic. */
+bool numpy_is_scalar(CoreState *state, PyObject *object);
 /* from_numpy(array, copy=…) */
 PyObject *tensor_from_numpy(CoreState *state, PyObject *array, HurrayCopy copy);
+/* The same for any strides, where a tensor can have them; `array` must be an ndarray. */
+PyObject *tensor_from_array(CoreState *state, PyObject *array, HurrayCopy copy);
+/* The type and shape (room for HURRAY_MAX_RANK) of an ndarray; false with UnsupportedError. */
+bool numpy_describe_array(CoreState *state, PyObject *array, uint8_t *type_tag, uint32_t *rank,
+                          uint64_t *shape);
+/* A tensor of what numpy.asarray makes of an object. ImportError where there is no NumPy. */
+PyObject *tensor_through_numpy(CoreState *state, PyObject *object, HurrayCopy copy);
+/* A row-major copy of a Tensor with elements of another type, converted by NumPy. */
+PyObject *tensor_cast(CoreState *state, PyObject *tensor, uint8_t type_tag);
 extern PyMethodDef numpy_tensor_methods[];   /* __array__, to_numpy */
 extern PyGetSetDef numpy_tensor_getset[];    /* __array_interface__ */
 

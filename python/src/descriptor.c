@@ -53,7 +53,7 @@ static bool read_extent(CoreState *state, PyObject *item, const char *name, uint
     if (!valid) {
         PyErr_Clear();
         PyErr_Format(state->InvalidDescriptorError,
-                     "%s is %R; expected 0 … 2^64 − 2, or None for a dynamic dimension", name,
+                     "%s is %R; expected 0 to 2**64 - 2, or None for a dynamic dimension", name,
                      number);
     }
     Py_DECREF(number);
@@ -77,7 +77,7 @@ static bool read_extents(CoreState *state, PyObject *items, uint64_t *shape, uin
 }
 
 bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank) {
-    /* An array is a sequence and may be an index as well; what NumPy calls a scalar is only that. */
+    /* An array is a sequence, and may be an index as well; a NumPy scalar is an index only. */
     if (PyIndex_Check(object) && !PySequence_Check(object)) {
         *rank = 1;
         return read_extent(state, object, "shape", &shape[0]);
@@ -280,7 +280,7 @@ static void descriptor_dealloc(PyObject *self) {
 }
 
 PyDoc_STRVAR(decode_doc,
-             "decode(bytes, *, permissive=False)\n--\n\n"
+             "decode($type, /, bytes, *, permissive=False)\n--\n\n"
              "Reads the descriptor that bytes-like `bytes` begin with; those after its own length\n"
              "are ignored (spec 1).\n\n"
              "InvalidDescriptorError names the field that breaks a rule, its value and what was\n"
@@ -319,7 +319,7 @@ static PyObject *get_encoded_len(PyObject *self, void *closure) {
     return PyLong_FromUnsignedLongLong(size);
 }
 
-PyDoc_STRVAR(encode_doc, "encode()\n--\n\n"
+PyDoc_STRVAR(encode_doc, "encode($self, /)\n--\n\n"
                          "The descriptor as bytes, format version 1.0 (spec 1).");
 
 static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {
@@ -494,7 +494,7 @@ static PyObject *descriptor_repr(PyObject *self) {
 /* ---- Descriptor: the type ---- */
 
 static PyMethodDef descriptor_methods[] = {
-    {"decode", KEYWORD_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+    {"decode", CORE_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
      decode_doc},
     {"encode", descriptor_encode, METH_NOARGS, encode_doc},
     {"__reduce__", descriptor_reduce, METH_NOARGS, NULL},

@@ -64,7 +64,7 @@ static bool read_named_byte(CoreState *state, const NamedByte *kind, PyObject *o
         if (!argument_as_i64(object, kind->argument, &number, &overflow)) return false;
         if (overflow != 0 || number < 0 || number > UINT8_MAX) {
             PyErr_Format(state->InvalidDescriptorError,
-                         "%s is %R; expected a name or a wire byte, 0 … 255", kind->argument,
+                         "%s is %R; expected a name or a wire byte, 0 to 255", kind->argument,
                          object);
             return false;
         }
@@ -86,7 +86,7 @@ static bool read_device_id(CoreState *state, PyObject *object, int32_t *out) {
     int overflow;
     if (!argument_as_i64(object, "device_id", &number, &overflow)) return false;
     if (overflow != 0 || number < 0 || number > INT32_MAX) {
-        PyErr_Format(state->InvalidDescriptorError, "device_id is %R; expected 0 … 2^31 − 1",
+        PyErr_Format(state->InvalidDescriptorError, "device_id is %R; expected 0 to 2**31 - 1",
                      object);
         return false;
     }
@@ -161,7 +161,9 @@ static PyObject *get_is_private(PyObject *self, void *closure) {
 /* 'cuda', or 0xF1: what the constructor takes, either way. */
 static PyObject *named_byte_repr(const NamedByte *kind, uint8_t byte) {
     const char *name = kind->name(byte);
-    return name == NULL ? PyUnicode_FromFormat("0x%02X", byte) : PyUnicode_FromFormat("'%s'", name);
+    char text[8];
+    return name == NULL ? PyUnicode_FromString(hex_byte(byte, text))
+                        : PyUnicode_FromFormat("'%s'", name);
 }
 
 static PyObject *device_repr(PyObject *self) {

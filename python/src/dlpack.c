@@ -15,17 +15,33 @@
 
 /* ---- producer ---- */
 
+/* Frees what nobody took over. What is behind a deleter may be Python code, which must neither see
+ * nor lose an exception that is under way. */
+static void delete_versioned(HurrayDLManagedTensorVersioned *managed) {
+    PyObject *type, *value, *traceback;
+    if (managed->deleter == NULL) return;
+    PyErr_Fetch(&type, &value, &traceback);
+    managed->deleter(managed);
+    PyErr_Restore(type, value, traceback);
+}
+
+static void delete_legacy(HurrayDLManagedTensor *managed) {
+    PyObject *type, *value, *traceback;
+    if (managed->deleter == NULL) return;
+    PyErr_Fetch(&type, &value, &traceback);
+    managed->deleter(managed);
+    PyErr_Restore(type, value, traceback);
+}
+
 /* A capsule nobody consumed frees what is in it; consumers rename it. */
 static void delete_legacy_capsule(PyObject *capsule) {
     if (!PyCapsule_IsValid(capsule, LEGACY_NAME)) return;
-    HurrayDLManagedTensor *managed = PyCapsule_GetPointer(capsule, LEGACY_NAME);
-    if (managed->deleter != NULL) managed->deleter(managed);
+    delete_legacy(PyCapsule_GetPointer(capsule, LEGACY_NAME));
 }
 
 static void delete_versioned_capsule(PyObject *capsule) {
     if (!PyCapsule_IsValid(capsule, VERSIONED_NAME)) return;
-    HurrayDLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, VERSIONED_NAME);
-    if (managed->deleter != NULL) managed->deleter(managed);
+    delete_versioned(PyCapsule_GetPointer(capsule, VERSIONED_NAME));
 }
 
 /* Consumers catch the built-in BufferError; only running out of memory is another matter. */
@@ -184,7 +200,10 @@ PyMethodDef dlpack_tensor_methods[] = {
 
 /* Whether taking the memory in will copy enough to let other threads run meanwhile. */
 static bool is_large_copy(const HurrayDLTensor *dl_tensor, HurrayCopy copy) {
-    if (dl_tensor->ndim < 0 || dl_tensor->shape == NULL) return false;
+    if (dl_tensor->ndim < 0 || dl_tensor->ndim > (int32_t)HURRAY_MAX_RANK ||
+        dl_tensor->shape == NULL) {
+        return false;
+    }
     double bytes = dl_tensor->dtype.bits / 8.0;
     for (int32_t k = 0; k < dl_tensor->ndim; k++) bytes *= (double)dl_tensor->shape[k];
     bool aligned = hurray_measured_alignment((char *)dl_tensor->data) >=
@@ -232,11 +251,34 @@ static PyObject *import_legacy(CoreState *state, HurrayDLManagedTensor *managed,
 
 /* ---- consumer: capsules ---- */
 
+/* Where the caller wants the memory to be. */
+typedef struct Place {
+    bool anywhere; /* where it is, and nothing else counts */
+    long type, id;
+} Place;
+
+/* The memory must be where it was asked to be. What has an unknown version is refused later. */
+static bool check_place(CoreState *state, const void *managed, bool versioned, Place place) {
+    const HurrayDLManagedTensorVersioned *modern = managed;
+    const HurrayDLManagedTensor *legacy = managed;
+    if (place.anywhere ||
+        (versioned && modern->version.major != HURRAY_DLPACK_VERSION_MAJOR)) {
+        return true;
+    }
+    HurrayDLDevice device = versioned ? modern->dl_tensor.device : legacy->dl_tensor.device;
+    if (device.device_type == place.type && device.device_id == place.id) return true;
+    PyErr_Format(state->BufferError,
+                 "memory on DLPack device (%ld, %ld) was asked for, but this is on (%d, %d)",
+                 place.type, place.id, (int)device.device_type, (int)device.device_id);
+    return false;
+}
+
 /*
  * A capsule is renamed before it is taken over, so that no other thread can take it too, and gets
  * its name back when nothing came of it.
  */
-static PyObject *import_capsule(CoreState *state, PyObject *capsule, HurrayCopy copy) {
+static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place,
+                                HurrayCopy copy) {
     bool versioned = PyCapsule_IsValid(capsule, VERSIONED_NAME);
     if (!versioned && !PyCapsule_IsValid(capsule, LEGACY_NAME)) {
         const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
@@ -255,7 +297,8 @@ static PyObject *import_capsule(CoreState *state, PyObject *capsule, HurrayCopy 
     }
     const char *name = versioned ? VERSIONED_NAME : LEGACY_NAME;
     void *pointer = PyCapsule_GetPointer(capsule, name);
-    if (pointer == NULL || PyCapsule_SetName(capsule, versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
+    if (pointer == NULL || !check_place(state, pointer, versioned, place) ||
+        PyCapsule_SetName(capsule, versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
         return NULL;
     }
     PyObject *tensor = versioned ? import_versioned(state, pointer, copy)
@@ -317,21 +360,39 @@ static PyObject *call_older_dlpack(CoreState *state, PyObject *producer, Request
 static bool producer_device(CoreState *state, PyObject *producer, long *type, long *id) {
     *type = 1;
     *id = 0;
-    PyObject *pair = PyObject_CallMethodNoArgs(producer, state->names.__dlpack_device__);
-    if (pair == NULL) {
+    PyObject *method = PyObject_GetAttr(producer, state->names.__dlpack_device__);
+    if (method == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
         PyErr_Clear();
         return true;
     }
+    PyObject *pair = PyObject_CallNoArgs(method);
+    Py_DECREF(method);
+    if (pair == NULL) return false;
     bool read = read_pair(pair, "what __dlpack_device__ returned", type, id);
     Py_DECREF(pair);
     return read;
 }
 
+/* The place that a Device names, in DLPack's numbers. */
+static bool read_place(CoreState *state, PyObject *device, Place *place) {
+    HurrayDevice wanted;
+    int32_t type = 0;
+    if (!device_as_value(state, device, "device", &wanted)) return false;
+    HurrayStatus status = hurray_device_to_dlpack(wanted, &type);
+    if (status != HURRAY_OK) {
+        raise_status(state, status);
+        return false;
+    }
+    *place = (Place){.type = type, .id = wanted.device_id};
+    return true;
+}
+
 /* The request for memory where it is, or on another device when the caller asked for one. */
 static bool fill_request(CoreState *state, PyObject *producer, PyObject *device, HurrayCopy *copy,
-                         Request *request) {
+                         Request *request, Place *place) {
     long type, id;
+    *place = (Place){.anywhere = true};
     if (!producer_device(state, producer, &type, &id)) return false;
     bool on_cpu = type == 1;
     *request = (Request){.max_version = state->dlpack_max_version};
@@ -343,74 +404,75 @@ static bool fill_request(CoreState *state, PyObject *producer, PyObject *device,
         *copy = HURRAY_COPY_IF_NEEDED;
     }
     if (device == NULL) return true;
-
-    HurrayDevice wanted;
-    int32_t wanted_type = 0;
-    if (!device_as_value(state, device, "device", &wanted)) return false;
-    HurrayStatus status = hurray_device_to_dlpack(wanted, &wanted_type);
-    if (status != HURRAY_OK) {
-        raise_status(state, status);
-        return false;
-    }
-    if (wanted_type == type && wanted.device_id == id) return true;
-    request->dl_device = Py_BuildValue("(ii)", (int)wanted_type, (int)wanted.device_id);
+    if (!read_place(state, device, place)) return false;
+    if (place->type == type && place->id == id) return true;
+    request->dl_device = Py_BuildValue("(ll)", place->type, place->id);
     return request->dl_device != NULL;
+}
+
+/*
+ * A TypeError from a producer too old for an argument that cannot be left out becomes a refusal
+ * that names what it cannot do.
+ */
+static void explain_old_producer(CoreState *state, PyObject *producer, PyObject *device,
+                                 const Request *request) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
+    const char *name = Py_TYPE(producer)->tp_name;
+    if (request->dl_device != NULL) {
+        PyErr_Clear();
+        PyErr_Format(state->UnsupportedError,
+                     "%.200s cannot move its memory to device %R (its __dlpack__ takes no "
+                     "dl_device)",
+                     name, device);
+    } else if (request->copy == Py_True) {
+        PyErr_Clear();
+        PyErr_Format(state->UnsupportedError,
+                     "%.200s cannot copy its memory, which is not on the CPU (its __dlpack__ takes "
+                     "no copy)",
+                     name);
+    }
 }
 
 static PyObject *import_producer(CoreState *state, PyObject *producer, PyObject *device,
                                  HurrayCopy copy) {
     Request request = {NULL, NULL, NULL, NULL};
+    Place place;
     PyObject *capsule = NULL;
-    if (fill_request(state, producer, device, &copy, &request)) {
+    if (fill_request(state, producer, device, &copy, &request, &place)) {
         capsule = call_older_dlpack(state, producer, request);
-    }
-    if (capsule == NULL && request.dl_device != NULL &&
-        PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        PyErr_Format(state->UnsupportedError,
-                     "%.200s cannot move its memory to device %R (its __dlpack__ takes no "
-                     "dl_device)",
-                     Py_TYPE(producer)->tp_name, device);
+        if (capsule == NULL) explain_old_producer(state, producer, device, &request);
     }
     Py_XDECREF(request.dl_device);
     if (capsule == NULL) return NULL;
-    PyObject *tensor = import_capsule(state, capsule, copy);
+    PyObject *tensor = import_capsule(state, capsule, place, copy);
     Py_DECREF(capsule);
     return tensor;
 }
 
 /* ---- consumer: producers in C ---- */
 
+/* A new reference to the capsule on a type or its bases; NULL without an exception. */
+static PyObject *exchange_capsule(CoreState *state, PyTypeObject *type) {
+    if (type == NULL) return NULL;
+    PyObject *capsule = PyObject_GetAttr((PyObject *)type, state->names.__dlpack_c_exchange_api__);
+    if (capsule == NULL) PyErr_Clear();
+    return capsule;
+}
+
 /*
- * The exchange API of the object's type, when the type itself (not a base it inherits from, whose
- * idea of the object may be narrower) offers a version that we know. NULL without an exception
- * otherwise.
+ * The exchange API in a capsule, in a version that we know; a newer one may lead to an older one.
+ * NULL without an exception otherwise.
  */
-static const HurrayDLPackExchangeAPI *find_exchange_api(CoreState *state, PyObject *object) {
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject *capsule =
-        PyObject_GetAttr((PyObject *)type, state->names.__dlpack_c_exchange_api__);
-    if (capsule == NULL) {
-        PyErr_Clear();
-        return NULL;
+static const HurrayDLPackExchangeAPI *read_exchange_api(PyObject *capsule) {
+    if (!PyCapsule_IsValid(capsule, EXCHANGE_API_NAME)) return NULL;
+    const HurrayDLPackExchangeAPIHeader *header =
+        PyCapsule_GetPointer(capsule, EXCHANGE_API_NAME);
+    while (header != NULL && header->version.major > HURRAY_DLPACK_VERSION_MAJOR) {
+        header = header->prev_api;
     }
-    const HurrayDLPackExchangeAPI *api = NULL;
-    if (PyCapsule_IsValid(capsule, EXCHANGE_API_NAME)) {
-        api = PyCapsule_GetPointer(capsule, EXCHANGE_API_NAME);
-        if (api->header.version.major != HURRAY_DLPACK_VERSION_MAJOR ||
-            api->managed_tensor_from_py_object_no_sync == NULL) {
-            api = NULL;
-        }
-    }
-    PyObject *inherited =
-        api == NULL || type->tp_base == NULL
-            ? NULL
-            : PyObject_GetAttr((PyObject *)type->tp_base, state->names.__dlpack_c_exchange_api__);
-    if (inherited == capsule) api = NULL;
-    if (inherited == NULL) PyErr_Clear();
-    Py_XDECREF(inherited);
-    Py_DECREF(capsule); /* the type keeps it */
-    return api;
+    if (header == NULL || header->version.major != HURRAY_DLPACK_VERSION_MAJOR) return NULL;
+    const HurrayDLPackExchangeAPI *api = (const HurrayDLPackExchangeAPI *)(const void *)header;
+    return api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
 }
 
 /* 1 when object.name, or what calling it gives, is true; 0 when false or absent; -1 on error. */
@@ -454,30 +516,37 @@ static bool check_lazy_state(CoreState *state, PyObject *object) {
 }
 
 /*
- * Through the C functions; NULL without an exception where they do not apply. They do not
- * synchronize, so that memory of other devices goes the way that names a stream.
+ * What the C functions export: NULL without an exception when they do not, for then the other way
+ * gives the refusal in the words meant for Python.
  */
-static PyObject *import_exchange(CoreState *state, PyObject *object, HurrayCopy copy) {
-    const HurrayDLPackExchangeAPI *api = find_exchange_api(state, object);
-    if (api == NULL) return NULL;
+static HurrayDLManagedTensorVersioned *call_exchange_api(const HurrayDLPackExchangeAPI *api,
+                                                         PyObject *object) {
     HurrayDLManagedTensorVersioned *managed = NULL;
-    if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) {
-        /* The other way gives the refusal in the words meant for Python. */
-        PyErr_Clear();
-        return NULL;
-    }
+    if (api->managed_tensor_from_py_object_no_sync(object, &managed) == 0) return managed;
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    return NULL;
+}
+
+/*
+ * Through the C functions; NULL without an exception where they do not apply. Those of a base class
+ * do not: their idea of the object may be narrower. They do not synchronize, so that memory of other
+ * devices goes the way that names a stream.
+ */
+static PyObject *import_exchange(CoreState *state, PyObject *object, PyObject *capsule,
+                                 HurrayCopy copy) {
+    PyObject *inherited = exchange_capsule(state, Py_TYPE(object)->tp_base);
+    Py_XDECREF(inherited); /* only its identity counts */
+    const HurrayDLPackExchangeAPI *api = read_exchange_api(capsule);
+    if (api == NULL || inherited == capsule) return NULL;
+    HurrayDLManagedTensorVersioned *managed = call_exchange_api(api, object);
+    if (managed == NULL) return NULL;
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
         managed->dl_tensor.device.device_type != 1) {
-        if (managed->deleter != NULL) managed->deleter(managed);
+        delete_versioned(managed);
         return NULL;
     }
     PyObject *tensor = import_versioned(state, managed, copy);
-    if (tensor == NULL && managed->deleter != NULL) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        managed->deleter(managed);
-        PyErr_Restore(type, value, traceback);
-    }
+    if (tensor == NULL) delete_versioned(managed);
     return tensor;
 }
 
@@ -488,20 +557,37 @@ bool dlpack_is_producer(CoreState *state, PyObject *object) {
     return method != NULL;
 }
 
+/* An object of a type with an exchange API: the C functions first, when no move is asked for. */
+static PyObject *import_exchange_object(CoreState *state, PyObject *object, PyObject *device,
+                                        PyObject *exchange, HurrayCopy copy) {
+    if (!tensor_check(state, object) && !check_lazy_state(state, object)) return NULL;
+    if (device == NULL) {
+        PyObject *tensor = import_exchange(state, object, exchange, copy);
+        if (tensor != NULL || PyErr_Occurred()) return tensor;
+    }
+    return import_producer(state, object, device, copy);
+}
+
+static PyObject *import_bare_capsule(CoreState *state, PyObject *capsule, PyObject *device,
+                                     HurrayCopy copy) {
+    Place place = {.anywhere = true};
+    if (device != NULL && !read_place(state, device, &place)) return NULL;
+    return import_capsule(state, capsule, place, copy);
+}
+
 PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *device,
                              HurrayCopy copy) {
-    if (PyCapsule_CheckExact(object)) return import_capsule(state, object, copy);
+    if (PyCapsule_CheckExact(object)) return import_bare_capsule(state, object, device, copy);
     if (!dlpack_is_producer(state, object)) {
         return PyErr_Format(PyExc_TypeError,
                             "from_dlpack() needs an object with __dlpack__, not %.200s",
                             Py_TYPE(object)->tp_name);
     }
-    if (!tensor_check(state, object) && !check_lazy_state(state, object)) return NULL;
-    if (device == NULL) {
-        PyObject *tensor = import_exchange(state, object, copy);
-        if (tensor != NULL || PyErr_Occurred()) return tensor;
-    }
-    return import_producer(state, object, device, copy);
+    PyObject *exchange = exchange_capsule(state, Py_TYPE(object));
+    if (exchange == NULL) return import_producer(state, object, device, copy);
+    PyObject *tensor = import_exchange_object(state, object, device, exchange, copy);
+    Py_DECREF(exchange);
+    return tensor;
 }
 
 PyDoc_STRVAR(from_dlpack_doc,
@@ -533,28 +619,33 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t
 
 /* ---- the C exchange API of Tensor ---- */
 
-/* Makes an empty CPU tensor of the prototype's dtype and shape. Needs no Python. */
+/* What is wrong with a prototype beyond its dtype and sizes; NULL when nothing is. */
+static const char *prototype_fault(const HurrayDLTensor *prototype) {
+    if (prototype->device.device_type != 1) return "hurray allocates memory on the CPU only";
+    if (prototype->ndim < 0 || prototype->ndim > (int32_t)HURRAY_MAX_RANK) {
+        return "ndim of the prototype is not one of 0 ... 64";
+    }
+    if (prototype->ndim != 0 && prototype->shape == NULL) return "shape of the prototype is NULL";
+    for (int32_t k = 0; k < prototype->ndim; k++) {
+        if (prototype->shape[k] < 0) return "the prototype has a negative extent";
+    }
+    return NULL;
+}
+
+/* Makes an uninitialized CPU tensor of the prototype's dtype and shape. Needs no Python. */
 static HurrayStatus allocate_like(const HurrayDLTensor *prototype,
                                   HurrayDLManagedTensorVersioned **out) {
     uint8_t tag;
     uint64_t count, bytes;
-    HurrayDevice device;
     HurrayBuffer *buffer = NULL;
     HurrayTensor *tensor = NULL;
     HurrayStatus status = hurray_element_type_from_dlpack(prototype->dtype, &tag);
-    if (status == HURRAY_OK) {
-        status = hurray_device_from_dlpack(prototype->device.device_type, 0, &device);
-    }
-    if (status == HURRAY_OK && device.tag != HURRAY_DEVICE_CPU) status = HURRAY_ERR_UNSUPPORTED;
-    if (status == HURRAY_OK && (prototype->ndim < 0 || prototype->ndim > (int)HURRAY_MAX_RANK)) {
-        status = HURRAY_ERR_BAD_PRODUCER;
-    }
     if (status != HURRAY_OK) return status;
     HurrayDescriptorFields fields = {
         .type_tag = tag,
         .rank = (uint32_t)prototype->ndim,
-        .shape = (const uint64_t *)prototype->shape, /* a negative one counts as too large */
-        .layout = {HURRAY_LAYOUT_ROW_MAJOR, NULL},
+        .shape = (const uint64_t *)prototype->shape, /* i64, checked not to be negative */
+        .layout = {HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
         .buffer_count = 1,
     };
     status = hurray_shape_count(fields.shape, fields.rank, &count);
@@ -574,11 +665,12 @@ static HurrayStatus allocate_like(const HurrayDLTensor *prototype,
 static int api_allocate(HurrayDLTensor *prototype, HurrayDLManagedTensorVersioned **out,
                         void *error_ctx,
                         void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
-    HurrayStatus status = allocate_like(prototype, out);
+    const char *fault = prototype_fault(prototype);
+    HurrayStatus status = fault != NULL ? HURRAY_ERR_UNSUPPORTED : allocate_like(prototype, out);
     if (status == HURRAY_OK) return 0;
     if (set_error != NULL) {
         set_error(error_ctx, status == HURRAY_ERR_OUT_OF_MEMORY ? "MemoryError" : "BufferError",
-                  hurray_error_message());
+                  fault != NULL ? fault : hurray_error_message());
     }
     return -1;
 }
@@ -598,15 +690,25 @@ static int api_from_object(void *py_object, HurrayDLManagedTensorVersioned **out
     return -1;
 }
 
+/* DLPack: "the ownership of the tensor is stolen", which includes the call that fails. */
 static int api_to_object(HurrayDLManagedTensorVersioned *managed, void **out_py_object) {
     CoreState *state = core_state_find();
-    if (state == NULL) return -1;
-    *out_py_object = import_versioned(state, managed, HURRAY_COPY_IF_NEEDED);
-    return *out_py_object == NULL ? -1 : 0;
+    *out_py_object =
+        state == NULL ? NULL : import_versioned(state, managed, HURRAY_COPY_IF_NEEDED);
+    if (*out_py_object != NULL) return 0;
+    delete_versioned(managed);
+    return -1;
 }
 
+/* A bare DLTensor has no flags; the managed one can say that a tensor is read-only. */
 static int api_view_object(void *py_object, HurrayDLTensor *out) {
     if (!check_api_object(py_object)) return -1;
+    if (hurray_tensor_is_read_only(tensor_of(py_object))) {
+        PyErr_SetString(core_state_of(py_object)->ExportRefused,
+                        "the tensor is read-only, which a DLTensor cannot say: use "
+                        "managed_tensor_from_py_object_no_sync, whose flags can");
+        return -1;
+    }
     HurrayStatus status = hurray_tensor_view_dlpack(tensor_of(py_object), out);
     if (status == HURRAY_OK) return 0;
     refuse_export(core_state_of(py_object), status);

@@ -11,8 +11,8 @@ typedef struct DtypeObject {
     uint8_t tag; /* row->tag is not that of a private type */
 } DtypeObject;
 
-/* What can be said of a type that describes itself in a section of each descriptor: hardly anything.
- * No width (spec 8.2), no nature; tier 2, since no array framework has it. */
+/* What can be said of a type that describes itself in a section of each descriptor: no width (spec
+ * 8.2), no nature, and tier 2, since no array framework has it. */
 static const HurrayElementType private_row = {
     .name = "extension", .tag = HURRAY_TYPE_PRIVATE_FIRST, .tier = 2, .bits = 0, .alignment = 1};
 
@@ -22,8 +22,9 @@ static DtypeObject *dtype_of(PyObject *self) { return (DtypeObject *)self; }
 
 PyObject *dtype_from_tag(CoreState *state, uint8_t tag) {
     if (state->dtypes[tag] == NULL) {
-        PyErr_Format(state->InvalidDescriptorError,
-                     "type tag 0x%02X is not an element type (spec 1.3)", tag);
+        char text[8];
+        PyErr_Format(state->InvalidDescriptorError, "type tag %s is not an element type",
+                     hex_byte(tag, text));
     }
     return state->dtypes[tag];
 }
@@ -50,7 +51,7 @@ static PyObject *all_names(void) {
     return names;
 }
 
-PyDoc_STRVAR(from_name_doc, "from_name(name)\n--\n\n"
+PyDoc_STRVAR(from_name_doc, "from_name($type, name, /)\n--\n\n"
                             "The element type of a name such as 'float32' or 'int4' (spec 1.3).\n\n"
                             "InvalidDescriptorError, listing the names, when there is none such.");
 
@@ -69,7 +70,7 @@ static PyObject *dtype_from_name(PyObject *type, PyObject *name) {
 }
 
 PyDoc_STRVAR(from_tag_doc,
-             "from_tag(tag)\n--\n\n"
+             "from_tag($type, tag, /)\n--\n\n"
              "The element type of a wire tag, always the same object (spec 1.3).\n\n"
              "0xF0 to 0xFE are private types: an ExtensionType section says what they are, and\n"
              "bit_width is 0. InvalidDescriptorError for a tag that is no type, OverflowError for\n"
@@ -112,7 +113,9 @@ static PyObject *get_is_sub_byte(PyObject *self, void *closure) {
 static PyObject *dtype_repr(PyObject *self) {
     const HurrayElementType *row = dtype_of(self)->row;
     if (row == &private_row) {
-        return PyUnicode_FromFormat("hurray.Dtype.from_tag(0x%02X)", dtype_of(self)->tag);
+        char text[8];
+        return PyUnicode_FromFormat("hurray.Dtype.from_tag(%s)",
+                                    hex_byte(dtype_of(self)->tag, text));
     }
     return PyUnicode_FromFormat(row->is_standard ? "hurray.%s" : "hurray.dtype.%s", row->name);
 }
@@ -144,7 +147,7 @@ static void dtype_dealloc(PyObject *self) {
 
 PyDoc_STRVAR(
     buffer_size_bytes_doc,
-    "buffer_size_bytes(dtype, count)\n--\n\n"
+    "buffer_size_bytes($module, /, dtype, count)\n--\n\n"
     "Bytes that `count` packed elements take (spec 1.3): elements below 8 bits lie without\n"
     "gaps, in whole bytes (6-bit ones in groups of three bytes).\n\n"
     "InvalidDescriptorError for 2^64 bytes or more, and for a private type, whose\n"
@@ -167,7 +170,7 @@ static PyObject *buffer_size_bytes(PyObject *module, PyObject *const *args, Py_s
     if (hurray_element_type_is_private(tag)) {
         PyErr_Format(state->InvalidDescriptorError,
                      "%R is private: its width stands in its ExtensionType section; ask "
-                     "ExtensionType(…).buffer_size_bytes(count)",
+                     "ExtensionType.buffer_size_bytes(count)",
                      values[0]);
         return NULL;
     }
@@ -227,7 +230,7 @@ static PyType_Spec dtype_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"buffer_size_bytes", KEYWORD_METHOD(buffer_size_bytes), METH_FASTCALL | METH_KEYWORDS,
+    {"buffer_size_bytes", CORE_METHOD(buffer_size_bytes), METH_FASTCALL | METH_KEYWORDS,
      buffer_size_bytes_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -78,7 +78,9 @@ static PyObject *make(CoreState *state, const LayoutClass *class, const HurrayLa
 PyObject *layout_new(CoreState *state, const HurrayLayout *layout, uint32_t rank) {
     const LayoutClass *class = class_of_tag(layout->tag);
     if (class != NULL) return make(state, class, layout, rank);
-    PyErr_Format(state->UnsupportedError, "layout tag 0x%02X has no class yet", layout->tag);
+    char text[8];
+    PyErr_Format(state->UnsupportedError, "layout tag %s has no class yet",
+                 hex_byte(layout->tag, text));
     return NULL;
 }
 
@@ -136,7 +138,7 @@ static PyObject *get_is_virtual(PyObject *self, void *closure) {
 }
 
 PyDoc_STRVAR(validate_against_shape_doc,
-             "validate_against_shape(shape)\n--\n\n"
+             "validate_against_shape($self, shape, /)\n--\n\n"
              "Returns None if a tensor of that shape can have this layout.\n\n"
              "shape: a sequence of extents, None where dynamic. InvalidDescriptorError says what\n"
              "does not fit: the rank, or a number of elements that reaches 2^64 (spec 2).");
@@ -232,7 +234,7 @@ static void layout_dealloc(PyObject *self) {
 /* ---- the module's function ---- */
 
 PyDoc_STRVAR(layout_tag_kind_doc,
-             "layout_tag_kind(tag)\n--\n\n"
+             "layout_tag_kind($module, tag, /)\n--\n\n"
              "What kind of layout tag a byte is: 'named', 'reserved', 'private' or 'invalid'\n"
              "(spec 2). OverflowError for a number that is no byte.");
 

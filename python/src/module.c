@@ -47,6 +47,7 @@ static int execute(PyObject *module) {
     for (size_t i = 0; i < Py_ARRAY_LENGTH(setups); i++) {
         if (setups[i](module, state) < 0) return -1;
     }
+    if (PyModule_AddStringConstant(module, "__version__", HURRAY_VERSION) < 0) return -1;
     return PyModule_AddIntConstant(module, "MIN_BUFFER_ALIGNMENT", HURRAY_MIN_BUFFER_ALIGNMENT) < 0 ||
                    PyModule_AddIntConstant(module, "PAGE_ALIGNMENT", HURRAY_PAGE_ALIGNMENT) < 0
                ? -1

@@ -27,7 +27,7 @@ void owner_discard(void *context) {
 
 static bool is_finalizing(void) {
 #if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing();
+    return !Py_IsInitialized() || Py_IsFinalizing();
 #else
     return !Py_IsInitialized() || _Py_IsFinalizing();
 #endif
@@ -40,8 +40,14 @@ static PyThreadState *attached_state(void) {
 #elif PY_VERSION_HEX >= 0x030C0000
     return _PyThreadState_UncheckedGet();
 #else
-    /* Up to 3.11 the unchecked getter tells who holds the one GIL, which may be another thread. */
-    return PyGILState_Check() ? _PyThreadState_UncheckedGet() : NULL;
+    /*
+     * Up to 3.11 the unchecked getter tells who holds the one GIL, which may be another thread, and
+     * PyGILState_Check says yes to everybody once there was a subinterpreter.
+     */
+    PyThreadState *holder = _PyThreadState_UncheckedGet();
+    PyThreadState *first = PyGILState_GetThisThreadState(); /* that this thread ever had */
+    if (holder == NULL || first == NULL) return NULL;
+    return holder == first || holder->thread_id == PyThread_get_thread_ident() ? holder : NULL;
 #endif
 }
 

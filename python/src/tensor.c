@@ -28,7 +28,12 @@ static void tensor_dealloc(PyObject *self) {
     TensorObject *object = (TensorObject *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (object->weak_references != NULL) PyObject_ClearWeakRefs(self);
+    /* Another library's deleter may run Python code, which must neither see nor lose an exception
+     * that is under way. */
+    PyObject *error, *value, *traceback;
+    PyErr_Fetch(&error, &value, &traceback);
     hurray_tensor_release(object->tensor);
+    PyErr_Restore(error, value, traceback);
     Py_XDECREF(object->device);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -94,7 +99,7 @@ static bool refuse_sections(CoreState *state, PyObject *const *values) {
 }
 
 static bool read_layout(CoreState *state, PyObject *object, Plan *plan) {
-    plan->fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, NULL};
+    plan->fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, {NULL}};
     if (object == NULL) return true;
     uint32_t rank = 0;
     if (!layout_as_value(state, object, &plan->fields.layout, &rank)) return false;
@@ -135,9 +140,10 @@ static bool read_plan(CoreState *state, PyObject *const *values, Plan *plan) {
         return false;
     }
     if (hurray_element_type_is_private(fields->type_tag) && values[EXTENSION_TYPE] == NULL) {
+        char text[8];
         PyErr_Format(state->InvalidDescriptorError,
-                     "dtype 0x%02X is private and must describe itself: pass extension_type=",
-                     fields->type_tag);
+                     "dtype %s is private and must describe itself: pass extension_type=",
+                     hex_byte(fields->type_tag, text));
         return false;
     }
     return refuse_sections(state, values) &&
@@ -402,7 +408,8 @@ PyDoc_STRVAR(to_torch_doc,
              "A torch.Tensor over the same memory (spec 8.7).\n\n"
              "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
              "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
-             "naming what is in the way, for what torch cannot hold.");
+             "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
+             "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -462,7 +469,7 @@ static PyObject *tensor_unpacked(PyObject *self, PyObject *unused) {
             .type_tag = HURRAY_TYPE_UINT8,
             .rank = fields.rank,
             .shape = fields.shape,
-            .layout = {HURRAY_LAYOUT_ROW_MAJOR, NULL},
+            .layout = {HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
             .buffer_count = 1,
         };
         status = hurray_tensor_create(&bytes, &buffer, &tensor);

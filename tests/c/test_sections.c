@@ -277,7 +277,9 @@ static void each_statistic_has_its_place(void **state) {
     assert_int_equal(load_u64(bytes + 8), 3);
     for (size_t i = 0; i < 6; i++) {
         ByteReader reader = {.bytes = bytes + 16 + 8 * i, .length = 8};
-        assert_true(read_f64(&reader) == expected[i]);
+        double value;
+        read_f64(&reader, &value);
+        assert_true(value == expected[i]);
     }
     assert_memory_equal(bytes + 64, "\x02\x04\x00\x01\0\0\0\0", 8);
 

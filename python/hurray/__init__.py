@@ -1,0 +1,160 @@
+"""Hurray moves tensors between NumPy, PyTorch, JAX and CuPy without copying them.
+
+It is a codec and a bridge: a tensor is described in full (element type, shape, layout, device) and
+its memory handed on. It does no arithmetic; the frameworks do that.
+
+In, sharing memory where its address is 64-aligned, and copying it where it is not:
+
+    >>> import numpy as np, hurray
+    >>> with hurray.aligned_allocator():
+    ...     a = np.ones((2, 3), dtype=np.float32)
+    >>> t = hurray.from_numpy(a, copy=False)
+    >>> t
+    hurray.Tensor([[1., 1., 1.],
+                   [1., 1., 1.]], dtype=float32)
+
+and out, the consumer keeping the memory alive:
+
+    >>> b = np.from_dlpack(t)
+    >>> a[0, 0] = 5
+    >>> float(b[0, 0])
+    5.0
+
+Where to look:
+
+==================  ================================================================================
+the tensor          Tensor, Descriptor, BufferHandle
+element types       float32 and its like; dtype has all of them; Dtype, buffer_size_bytes
+devices             device.cpu and its like; Device
+layouts             RowMajorLayout, ColMajorLayout, StridedLayout, all of them a Layout
+construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray
+coming in           from_numpy, from_dlpack, from_torch; aligned_allocator for arrays to come
+going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
+                    of NumPy, PyTorch, JAX or CuPy
+how it shows        set_print_options, get_print_options, print_options
+what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
+==================  ================================================================================
+
+copy= means the same everywhere: None copies if it must, False raises CopyRequiredError instead,
+True copies always. An argument that is None has its default.
+
+Note that hurray.bool and hurray.BufferError are not the built-in ones: do not import * from here.
+NumPy, PyTorch and the others are imported by the functions that need them, not by hurray.
+"""
+
+from . import device, dtype
+from ._core import (
+    MIN_BUFFER_ALIGNMENT,
+    PAGE_ALIGNMENT,
+    BufferError,
+    BufferHandle,
+    ColMajorLayout,
+    CopyRequiredError,
+    Descriptor,
+    Device,
+    Dtype,
+    FileError,
+    InternalError,
+    InvalidDescriptorError,
+    Layout,
+    RowMajorLayout,
+    StreamError,
+    StridedLayout,
+    Tensor,
+    UnsupportedError,
+    __version__,
+    aligned_allocator,
+    arange,
+    asarray,
+    bfloat16,
+    bool,
+    buffer_size_bytes,
+    complex64,
+    complex128,
+    empty,
+    empty_like,
+    eye,
+    float16,
+    float32,
+    float64,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    int8,
+    int16,
+    int32,
+    int64,
+    layout_tag_kind,
+    linspace,
+    ones,
+    ones_like,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    zeros,
+    zeros_like,
+)
+from ._display import get_print_options, print_options, set_print_options
+from ._torch import from_torch
+
+__all__ = [
+    "MIN_BUFFER_ALIGNMENT",
+    "PAGE_ALIGNMENT",
+    "BufferError",
+    "BufferHandle",
+    "ColMajorLayout",
+    "CopyRequiredError",
+    "Descriptor",
+    "Device",
+    "Dtype",
+    "FileError",
+    "InternalError",
+    "InvalidDescriptorError",
+    "Layout",
+    "RowMajorLayout",
+    "StreamError",
+    "StridedLayout",
+    "Tensor",
+    "UnsupportedError",
+    "__version__",
+    "aligned_allocator",
+    "arange",
+    "asarray",
+    "bfloat16",
+    "bool",
+    "buffer_size_bytes",
+    "complex64",
+    "complex128",
+    "device",
+    "dtype",
+    "empty",
+    "empty_like",
+    "eye",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "from_numpy",
+    "from_torch",
+    "full",
+    "full_like",
+    "get_print_options",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "layout_tag_kind",
+    "linspace",
+    "ones",
+    "ones_like",
+    "print_options",
+    "set_print_options",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "zeros",
+    "zeros_like",
+]

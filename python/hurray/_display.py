@@ -1,0 +1,124 @@
+"""How tensors show themselves (spec 8.3), and the options of that. NumPy formats the numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+
+from ._core import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ._core import Tensor
+
+SparseDisplay: TypeAlias = Literal["metadata", "content"]
+
+
+class PrintOptions(TypedDict):
+    """What get_print_options returns."""
+
+    sparse_display: SparseDisplay
+
+
+# ---- options ----
+
+_sparse_display: ContextVar[SparseDisplay] = ContextVar("hurray.sparse_display", default="metadata")
+
+
+def _check(sparse_display: object) -> None:
+    if sparse_display is None or sparse_display in get_args(SparseDisplay):
+        return
+    kind = ValueError if isinstance(sparse_display, str) else TypeError
+    raise kind(f"sparse_display is {sparse_display!r}; expected 'metadata' or 'content'")
+
+
+def set_print_options(*, sparse_display: SparseDisplay | None = None) -> None:
+    """Changes how tensors show themselves, in the current context (thread, asyncio task).
+
+    sparse_display: what a sparse tensor shows, "metadata" (the default: layout, shape, nnz, dtype)
+    or "content". None leaves an option as it is; ValueError for another word.
+    """
+    _check(sparse_display)
+    if sparse_display is not None:
+        _sparse_display.set(sparse_display)
+
+
+def get_print_options() -> PrintOptions:
+    """The options of the current context, as a new dict that set_print_options accepts."""
+    return {"sparse_display": _sparse_display.get()}
+
+
+def print_options(
+    *, sparse_display: SparseDisplay | None = None
+) -> AbstractContextManager[None, bool | None]:
+    """A context manager that sets options as set_print_options does, and then restores them."""
+    _check(sparse_display)
+    return _changed(sparse_display)
+
+
+@contextmanager
+def _changed(sparse_display: SparseDisplay | None) -> Iterator[None]:
+    before = get_print_options()
+    set_print_options(sparse_display=sparse_display)
+    try:
+        yield
+    finally:
+        set_print_options(**before)
+
+
+# ---- tensors ----
+
+# The most elements that are shown without an ellipsis.
+_MOST_ELEMENTS = 999
+
+
+def tensor_repr(tensor: Tensor) -> str:
+    """repr(tensor); called by the C type."""
+    array = _values(tensor)
+    if array is None:
+        return _metadata(tensor)
+    shape = f", shape={array.shape}" if array.size == 0 and array.shape != (0,) else ""
+    return f"hurray.Tensor({_format(array, ', ')}{shape}, dtype={tensor.dtype})"
+
+
+def tensor_str(tensor: Tensor) -> str:
+    """str(tensor); called by the C type."""
+    array = _values(tensor)
+    if array is None:
+        return _metadata(tensor)
+    return _format(array, " ") if array.ndim > 0 else str(array)
+
+
+def _metadata(tensor: Tensor) -> str:
+    return f"hurray.Tensor(shape={tensor.shape}, dtype={tensor.dtype}, device={tensor.device!r})"
+
+
+def _values(tensor: Tensor) -> npt.NDArray[Any] | None:
+    """The elements, where they are NumPy's to format; None for everything else."""
+    if not (tensor.dtype.is_array_api and tensor.device.kind == "cpu" and tensor.layout.is_dense):
+        return None
+    if None in tensor.shape:
+        return None
+    try:
+        return tensor.__array__()
+    except (ImportError, UnsupportedError, ValueError, MemoryError):
+        # No NumPy, or no ml_dtypes for bfloat16; bytes that are not ready to be read; more
+        # dimensions than NumPy has; a bool tensor whose unpacked copy would not fit.
+        return None
+
+
+def _format(array: npt.NDArray[np.generic], separator: str) -> str:
+    import numpy as np
+
+    return np.array2string(
+        array,
+        separator=separator,
+        prefix="hurray.Tensor(" if separator != " " else "",  # what rows are indented by
+        threshold=_MOST_ELEMENTS,
+        max_line_width=sys.maxsize,  # a newline stands between rows only
+    )

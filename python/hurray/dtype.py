@@ -1,0 +1,63 @@
+"""Every element type of the format, by name (spec 1.3).
+
+Those that array frameworks share (tier 1 and the complex types) are attributes of ``hurray`` too.
+``bool`` is the element type here, one bit wide, not Python's.
+"""
+
+from ._core import (
+    bfloat16,
+    bool,
+    complex64,
+    complex128,
+    float4_e2m1,
+    float6_e2m3,
+    float6_e3m2,
+    float8_e4m3,
+    float8_e5m2,
+    float8_e8m0,
+    float16,
+    float32,
+    float64,
+    float128,
+    int2,
+    int4,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint2,
+    uint4,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+__all__ = [
+    "bfloat16",
+    "bool",
+    "complex64",
+    "complex128",
+    "float4_e2m1",
+    "float6_e2m3",
+    "float6_e3m2",
+    "float8_e4m3",
+    "float8_e5m2",
+    "float8_e8m0",
+    "float16",
+    "float32",
+    "float64",
+    "float128",
+    "int2",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint2",
+    "uint4",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

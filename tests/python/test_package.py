@@ -1,0 +1,56 @@
+"""What `import hurray` gives, and what it does not need."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import hurray
+
+OPTIONAL = ["numpy", "torch", "jax", "scipy", "ml_dtypes", "cupy"]
+
+
+def test_every_public_name_is_there_and_listed_once():
+    assert len(set(hurray.__all__)) == len(hurray.__all__)
+    assert all(hasattr(hurray, name) for name in hurray.__all__)
+    public = {name for name in vars(hurray) if not name.startswith("_")}
+    assert public <= set(hurray.__all__)
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert hurray.__version__ == importlib.metadata.version("hurray")
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_importing_hurray_imports_none_of_the_others():
+    assert run(f"import sys, hurray; print([n for n in {OPTIONAL} if n in sys.modules])") == "[]"
+
+
+BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); import hurray; "
+
+
+def test_hurray_works_without_the_others():
+    code = "t = hurray.Tensor(bytes(16), hurray.float32, (2, 2)); print(t.shape, t.descriptor.size)"
+    assert run(BLOCKED + code) == "(2, 2) 4"
+
+
+def test_a_tensor_shows_itself_without_numpy():
+    shown = run(BLOCKED + "print(repr(hurray.zeros((2,), dtype=hurray.float32)))")
+    device = "hurray.Device(kind='cpu', device_id=0, memory_class='standard')"
+    assert shown == f"hurray.Tensor(shape=(2,), dtype=float32, device={device})"
+
+
+def test_the_guide_in_the_docstring_is_true():
+    pytest.importorskip("numpy")
+    failed, attempted = doctest.testmod(hurray)
+    assert attempted >= 6
+    assert failed == 0

@@ -33,8 +33,8 @@ static HurrayStatus check_address(const HurrayBufferInfo *info) {
         return hri_fail(HURRAY_ERR_NULL_POINTER, "data is NULL for a buffer of %" PRIu64 " bytes",
                         info->byte_size);
     }
-    bool on_host = info->device.tag == HURRAY_DEVICE_CPU ||
-                   (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0;
+    bool on_host =
+        info->device.tag == HURRAY_DEVICE_CPU || (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0;
     if (on_host && ((uintptr_t)info->data & (info->alignment - 1)) != 0) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "alignment %" PRIu32 " is declared, but the address is %" PRIu32

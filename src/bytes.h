@@ -114,7 +114,7 @@ typedef struct ByteWriter {
     uint8_t *bytes;    /* NULL: only count */
     size_t capacity;   /* what does not fit is counted, not stored */
     uint64_t position; /* may count beyond what a 32-bit host can hold */
-    uint64_t hash; /* FNV-1a of what was written, from the offset basis on; 0: not hashed */
+    uint64_t hash;     /* FNV-1a of what was written, from the offset basis on; 0: not hashed */
 } ByteWriter;
 
 static inline void write_bytes(ByteWriter *writer, const void *source, size_t count) {

@@ -190,8 +190,8 @@ static bool is_known_layout(const HurrayPrivateLayout *layout, const HurrayDecod
     return options->permissive;
 }
 
-static HurrayStatus read_layout(ByteReader *reader, const HurrayDecodeOptions *options, Arena *arena,
-                                HurrayDescriptorFields *fields) {
+static HurrayStatus read_layout(ByteReader *reader, const HurrayDecodeOptions *options,
+                                Arena *arena, HurrayDescriptorFields *fields) {
     const LayoutKind *kind = hri_layout_kind_of(fields);
     /* Without a row nobody knows how long the fields are: validation says what is wrong. */
     if (kind == NULL) return hurray_descriptor_validate(fields);
@@ -327,7 +327,8 @@ static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
 }
 
 #define MAX_ARRAYS (5u + 3u * HURRAY_MAX_TILE_LEVELS)
-#define ARENA_SLACK (MAX_ARRAYS * ARENA_ALIGNMENT + HURRAY_MAX_TILE_LEVELS * sizeof(HurrayTileLevel))
+#define ARENA_SLACK \
+    (MAX_ARRAYS * ARENA_ALIGNMENT + HURRAY_MAX_TILE_LEVELS * sizeof(HurrayTileLevel))
 
 HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
                                       HurrayDescriptor **out) {
@@ -352,8 +353,7 @@ HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t lengt
                         descriptor_length, (uint64_t)length);
     }
     Arena arena;
-    HurrayDescriptor *descriptor =
-        allocate((size_t)descriptor_length + ARENA_SLACK, &arena);
+    HurrayDescriptor *descriptor = allocate((size_t)descriptor_length + ARENA_SLACK, &arena);
     if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
     ByteReader reader = {bytes, descriptor_length, 0, false};
     status = read_descriptor(&reader, options, &arena, descriptor);

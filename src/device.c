@@ -12,14 +12,19 @@
 typedef struct DeviceKind {
     const char *name;
     uint8_t tag;
-    uint8_t classes;       /* bit c is set when memory class c is valid here */
-    bool has_addresses;    /* `data` may be computed with; otherwise it is an opaque handle */
-    uint8_t dl_standard;   /* DLDeviceType of each class that DLPack can name */
+    uint8_t classes;     /* bit c is set when memory class c is valid here */
+    bool has_addresses;  /* `data` may be computed with; otherwise it is an opaque handle */
+    uint8_t dl_standard; /* DLDeviceType of each class that DLPack can name */
     uint8_t dl_pinned;
     uint8_t dl_unified;
 } DeviceKind;
 
-enum { STANDARD = 1, PINNED = 2, UNIFIED = 4, PEER = 8 };
+enum {
+    STANDARD = 1,
+    PINNED = 2,
+    UNIFIED = 4,
+    PEER = 8
+};
 
 /* clang-format off */
 static const DeviceKind kinds[] = {
@@ -100,8 +105,9 @@ HurrayStatus hurray_memory_class_from_name(const char *name, uint8_t *out_class)
 HurrayStatus hurray_device_check_tag(uint8_t tag) {
     if (kind_of(tag) != NULL || is_private_device(tag)) return HURRAY_OK;
     return hri_fail(HURRAY_ERR_INVALID_TYPE,
-                    tag == 0xFF ? "device tag 0x%02X is invalid; expected 0x00 … 0x08 or 0xF0 … 0xFE"
-                                : "device tag 0x%02X is reserved; expected 0x00 … 0x08 or 0xF0 … 0xFE",
+                    tag == 0xFF
+                        ? "device tag 0x%02X is invalid; expected 0x00 … 0x08 or 0xF0 … 0xFE"
+                        : "device tag 0x%02X is reserved; expected 0x00 … 0x08 or 0xF0 … 0xFE",
                     tag);
 }
 
@@ -151,10 +157,11 @@ HurrayStatus hurray_device_to_dlpack(HurrayDevice device, int32_t *out_device_ty
     if (kind != NULL && device.memory_class == HURRAY_MEMORY_UNIFIED) number = kind->dl_unified;
     if (number == NO_DLPACK) {
         char device_text[8], class_text[8];
-        return hri_fail(
-            HURRAY_ERR_UNSUPPORTED, "DLPack has no device type for %s memory on device %s",
-            describe(hurray_memory_class_name(device.memory_class), device.memory_class, class_text),
-            describe(hurray_device_name(device.tag), device.tag, device_text));
+        return hri_fail(HURRAY_ERR_UNSUPPORTED,
+                        "DLPack has no device type for %s memory on device %s",
+                        describe(hurray_memory_class_name(device.memory_class), device.memory_class,
+                                 class_text),
+                        describe(hurray_device_name(device.tag), device.tag, device_text));
     }
     *out_device_type = number;
     return HURRAY_OK;

@@ -282,8 +282,7 @@ static HurrayStatus import(const HurrayDLTensor *dl_tensor, uint32_t buffer_flag
                             "byte_offset %" PRIu64 " leaves the address space",
                             dl_tensor->byte_offset);
         }
-        from.info.data =
-            (void *)((uintptr_t)from.info.data + (uintptr_t)dl_tensor->byte_offset);
+        from.info.data = (void *)((uintptr_t)from.info.data + (uintptr_t)dl_tensor->byte_offset);
     }
     return hri_adopt(&from, out);
 }

@@ -65,12 +65,12 @@ uint32_t hri_layout_buffer_count(const LayoutKind *kind, uint32_t rank);
 /* Rows of the files beside this one. */
 extern const LayoutKind hri_layout_row_major; /* layout_packed.c */
 extern const LayoutKind hri_layout_col_major;
-extern const LayoutKind hri_layout_strided;     /* layout_strided.c */
-extern const LayoutKind hri_layout_tiled;       /* layout_tiled.c */
-extern const LayoutKind hri_layout_morton;      /* layout_morton.c */
-extern const LayoutKind hri_layout_hilbert;     /* layout_hilbert.c */
-extern const LayoutKind hri_layout_coo;         /* layout_coo.c */
-extern const LayoutKind hri_layout_csr;         /* layout_compressed.c */
+extern const LayoutKind hri_layout_strided; /* layout_strided.c */
+extern const LayoutKind hri_layout_tiled;   /* layout_tiled.c */
+extern const LayoutKind hri_layout_morton;  /* layout_morton.c */
+extern const LayoutKind hri_layout_hilbert; /* layout_hilbert.c */
+extern const LayoutKind hri_layout_coo;     /* layout_coo.c */
+extern const LayoutKind hri_layout_csr;     /* layout_compressed.c */
 extern const LayoutKind hri_layout_csc;
 extern const LayoutKind hri_layout_csf;         /* layout_csf.c */
 extern const LayoutKind hri_layout_block_paged; /* layout_paged.c */

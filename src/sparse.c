@@ -68,7 +68,7 @@ static HurrayStatus check_stored(const Entries *entries, uint64_t at, uint64_t v
 /* What lies between pointers[at] and pointers[at + 1]: in order, and within `limit` of `target`. */
 static HurrayStatus read_slice(const Entries *pointers, uint64_t at, uint64_t limit,
                                const char *target, uint64_t *out_begin, uint64_t *out_end) {
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
     HurrayStatus status = read_entry(pointers, at, &begin);
     if (status == HURRAY_OK) status = read_entry(pointers, at + 1, &end);
     if (status != HURRAY_OK) return status;

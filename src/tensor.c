@@ -242,8 +242,7 @@ HurrayStatus hurray_tensor_buffer_view(HurrayTensor *tensor, uint32_t index, Hur
     return share(&fields, &buffer, out);
 }
 
-HurrayStatus hurray_tensor_reinterpret(HurrayTensor *tensor, uint8_t type_tag,
-                                       HurrayTensor **out) {
+HurrayStatus hurray_tensor_reinterpret(HurrayTensor *tensor, uint8_t type_tag, HurrayTensor **out) {
     if (tensor == NULL || out == NULL) return hri_fail_null(out ? "tensor" : "out");
     HurrayDescriptorFields fields = tensor->descriptor.fields;
     const HurrayElementType *from = hurray_element_type_from_tag(fields.type_tag);
@@ -356,8 +355,8 @@ HurrayStatus hurray_tensor_unpack(const HurrayTensor *tensor, uint8_t *values) {
     if (values == NULL) return hri_fail_null("values");
     const HurrayDescriptorFields *fields = &tensor->descriptor.fields;
     const HurrayElementType *type = hurray_element_type_from_tag(fields->type_tag);
-    bool sign_extend = type != NULL ? type->is_integer && type->is_signed
-                                    : fields->extension_type->is_signed;
+    bool sign_extend =
+        type != NULL ? type->is_integer && type->is_signed : fields->extension_type->is_signed;
     const uint8_t *source = hurray_tensor_data(tensor);
     if (is_packed_row_major(tensor)) {
         return hurray_unpack_bits(packing.bits, sign_extend, source, tensor->count, values);

@@ -71,7 +71,8 @@ static HurrayStatus check_shape(const HurrayDescriptorFields *fields, const Layo
     return hurray_shape_count(fields->shape, fields->rank, &count);
 }
 
-static HurrayStatus check_buffer_count(const HurrayDescriptorFields *fields, const LayoutKind *kind) {
+static HurrayStatus check_buffer_count(const HurrayDescriptorFields *fields,
+                                       const LayoutKind *kind) {
     uint32_t own = hri_layout_buffer_count(kind, fields->rank);
     uint32_t parameters =
         fields->quantization == NULL ? 0 : hri_quantization_buffer_count(fields->quantization);
@@ -138,8 +139,8 @@ static HurrayStatus check_sections(const HurrayDescriptorFields *fields, const L
         status = hri_quantization_check(fields, hri_layout_buffer_count(kind, fields->rank));
     }
     if (status == HURRAY_OK && fields->shard != NULL && kind->no_shard) {
-        status = hri_fail(HURRAY_ERR_INVALID_LAYOUT, "a shard section with layout %s, which has none",
-                          kind->name);
+        status = hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                          "a shard section with layout %s, which has none", kind->name);
     }
     if (status == HURRAY_OK && fields->shard != NULL) {
         status = hri_shard_check(fields->shard, fields->rank, fields->shape);

@@ -39,13 +39,10 @@ typedef enum HurrayCopy {
  * measured; HURRAY_ERR_UNSUPPORTED that memory of another device would have to be copied;
  * HURRAY_ERR_BAD_PRODUCER that data is NULL or the strides leave the address space.
  */
-HURRAY_API HurrayStatus hurray_tensor_from_strided(const HurrayBufferInfo *info, uint8_t type_tag,
-                                                   uint32_t rank, const uint64_t *shape,
-                                                   const int64_t *strides,
-                                                   HurrayReleaseCallback release, void *context,
-                                                   HurrayCopy copy,
-                                                   const HurrayAllocator *allocator,
-                                                   HurrayTensor **out);
+HURRAY_API HurrayStatus hurray_tensor_from_strided(
+    const HurrayBufferInfo *info, uint8_t type_tag, uint32_t rank, const uint64_t *shape,
+    const int64_t *strides, HurrayReleaseCallback release, void *context, HurrayCopy copy,
+    const HurrayAllocator *allocator, HurrayTensor **out);
 
 HURRAY_END_DECLS
 

@@ -89,8 +89,8 @@ typedef struct HurrayDLPackExchangeAPIHeader {
 
 typedef struct HurrayDLPackExchangeAPI {
     HurrayDLPackExchangeAPIHeader header;
-    int (*managed_tensor_allocator)(HurrayDLTensor *prototype,
-                                    HurrayDLManagedTensorVersioned **out, void *error_ctx,
+    int (*managed_tensor_allocator)(HurrayDLTensor *prototype, HurrayDLManagedTensorVersioned **out,
+                                    void *error_ctx,
                                     void (*set_error)(void *error_ctx, const char *kind,
                                                       const char *message));
     int (*managed_tensor_from_py_object_no_sync)(void *py_object,

@@ -58,14 +58,18 @@ typedef struct HurraySparseLayout {
     const uint32_t *mode_order; /* CSF: u32[rank], the dimension stored at each level */
 } HurraySparseLayout;
 
-enum { HURRAY_KV_KEY = 0, HURRAY_KV_VALUE = 1, HURRAY_KV_FUSED = 2 };
+enum {
+    HURRAY_KV_KEY = 0,
+    HURRAY_KV_VALUE = 1,
+    HURRAY_KV_FUSED = 2
+};
 /* HurrayBlockPagedLayout.layer_index: no layer. */
 #define HURRAY_NO_LAYER UINT32_MAX
 
 /* Block-paged (spec 2.9): tokens of sequences in pages of a pool, found through a block table. */
 typedef struct HurrayBlockPagedLayout {
-    uint32_t page_size; /* tokens per page, >= 1 */
-    uint64_t num_pages; /* in the pool */
+    uint32_t page_size;  /* tokens per page, >= 1 */
+    uint64_t num_pages;  /* in the pool */
     uint32_t paged_axis; /* 0 */
     uint32_t num_seqs;
     uint8_t kv_role;      /* HURRAY_KV_… */
@@ -73,8 +77,16 @@ typedef struct HurrayBlockPagedLayout {
     bool wide_indices;    /* block_table and seq_ptr are u64, else u32 */
 } HurrayBlockPagedLayout;
 
-enum { HURRAY_RULE_PARTITION = 1, HURRAY_RULE_OVERLAY = 2, HURRAY_RULE_GROUP = 3 };
-enum { HURRAY_COMBINE_NONE = 0, HURRAY_COMBINE_REPLACE = 1, HURRAY_COMBINE_ADD = 2 };
+enum {
+    HURRAY_RULE_PARTITION = 1,
+    HURRAY_RULE_OVERLAY = 2,
+    HURRAY_RULE_GROUP = 3
+};
+enum {
+    HURRAY_COMBINE_NONE = 0,
+    HURRAY_COMBINE_REPLACE = 1,
+    HURRAY_COMBINE_ADD = 2
+};
 
 /* The head of a composite (spec 2.10): the next `member_count` tensors belong to it. */
 typedef struct HurrayCompositeLayout {
@@ -108,9 +120,11 @@ typedef struct HurrayOpaqueLayout {
 typedef struct HurrayLayout {
     uint8_t tag;
     union {
-        const int64_t *strides; /* strided: i64[rank], in elements; negative reverses, 0 broadcasts */
+        const int64_t
+            *strides; /* strided: i64[rank], in elements; negative reverses, 0 broadcasts */
         HurrayTiledLayout tiled;
-        const uint32_t *morton_bits; /* Morton: u32[rank], each > 0, extent k is at most 2^bits[k] */
+        const uint32_t
+            *morton_bits; /* Morton: u32[rank], each > 0, extent k is at most 2^bits[k] */
         HurrayHilbertLayout hilbert;
         HurraySparseLayout sparse; /* COO, CSR, CSC, CSF */
         HurrayBlockPagedLayout paged;

@@ -15,9 +15,9 @@ HURRAY_BEGIN_DECLS
 enum {
     HURRAY_SCHEME_PER_TENSOR = 0x01,  /* x = scale · (q − zero_point) */
     HURRAY_SCHEME_PER_CHANNEL = 0x02, /* the same, a pair for each index of `axis` */
-    HURRAY_SCHEME_PER_BLOCK = 0x03,   /* the same, a pair for each `block_size` elements of `axis` */
-    HURRAY_SCHEME_NF4 = 0x04,         /* x = scale · NormalFloat4 level, a scale per block */
-    HURRAY_SCHEME_MXFP = 0x05         /* x = 2^(e − 127) · value, an e8m0 exponent per block */
+    HURRAY_SCHEME_PER_BLOCK = 0x03, /* the same, a pair for each `block_size` elements of `axis` */
+    HURRAY_SCHEME_NF4 = 0x04,       /* x = scale · NormalFloat4 level, a scale per block */
+    HURRAY_SCHEME_MXFP = 0x05       /* x = 2^(e − 127) · value, an e8m0 exponent per block */
 };
 
 /* A buffer index that is not there: zero_point_buffer of a symmetric scheme. */
@@ -33,7 +33,7 @@ typedef struct HurrayQuantization {
     uint32_t block_size;        /* per-block, NF4, MXFP: elements along axis */
     uint32_t scale_buffer;      /* all but per-tensor: index into the buffer table */
     uint32_t zero_point_buffer; /* per-channel, per-block; HURRAY_NO_BUFFER makes it symmetric */
-    const uint8_t *trailing;    /* bytes of a decoded section after the known fields, kept as read */
+    const uint8_t *trailing; /* bytes of a decoded section after the known fields, kept as read */
     uint32_t trailing_size;
 } HurrayQuantization;
 

@@ -62,7 +62,10 @@ typedef struct HurrayExtensionType {
 } HurrayExtensionType;
 
 /* What a tensor is within an overlay composite. */
-enum { HURRAY_ROLE_CORRECTION = 0, HURRAY_ROLE_BASE = 1 };
+enum {
+    HURRAY_ROLE_CORRECTION = 0,
+    HURRAY_ROLE_BASE = 1
+};
 typedef struct HurrayCompositeMember {
     uint8_t role;
 } HurrayCompositeMember;

@@ -65,7 +65,7 @@ static HurrayDescriptorFields dense(uint8_t type_tag, uint8_t layout) {
     return (HurrayDescriptorFields){.type_tag = type_tag,
                                     .rank = 2,
                                     .shape = shape,
-                                    .layout = {layout, NULL},
+                                    .layout = {layout, {NULL}},
                                     .buffer_count = 1};
 }
 

@@ -37,7 +37,7 @@ static void morton_case(uint64_t *seed, uint32_t rank, Case *c) {
         (HurrayDescriptorFields){.type_tag = HURRAY_TYPE_INT8,
                                  .rank = rank,
                                  .shape = c->shape,
-                                 .layout = {.tag = HURRAY_LAYOUT_MORTON, .morton_bits = c->bits}};
+                                 .layout = {.tag = HURRAY_LAYOUT_MORTON, {.morton_bits = c->bits}}};
 }
 
 static void expect_row(const HriCurve *curve, const Case *c, const uint64_t *index, size_t count) {

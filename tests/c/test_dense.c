@@ -48,7 +48,7 @@ static void orderly_strides_lead_back(void **state) {
             .type_tag = HURRAY_TYPE_INT8,
             .rank = rank,
             .shape = shape,
-            .layout = {.tag = HURRAY_LAYOUT_STRIDED, .strides = strides}};
+            .layout = {.tag = HURRAY_LAYOUT_STRIDED, {.strides = strides}}};
         expect_bijection(&fields, low, high);
     }
 }
@@ -71,7 +71,7 @@ static void wild_strides_lead_back_or_nowhere(void **state) {
             .type_tag = HURRAY_TYPE_INT8,
             .rank = rank,
             .shape = shape,
-            .layout = {.tag = HURRAY_LAYOUT_STRIDED, .strides = strides}};
+            .layout = {.tag = HURRAY_LAYOUT_STRIDED, {.strides = strides}}};
         expect_ok(hurray_address_offset(&fields, index, &offset));
         HurrayStatus status = hurray_address_index(&fields, offset, back);
         if (status == HURRAY_OK) {
@@ -88,10 +88,11 @@ static void extremes(void **state) {
     (void)state;
     uint64_t shape[2] = {3, 2}, index[2];
     int64_t strides[2] = {INT64_MAX / 2, INT64_MIN};
-    HurrayDescriptorFields fields = {.type_tag = HURRAY_TYPE_BOOL,
-                                     .rank = 2,
-                                     .shape = shape,
-                                     .layout = {.tag = HURRAY_LAYOUT_STRIDED, .strides = strides}};
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_BOOL,
+        .rank = 2,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_STRIDED, {.strides = strides}}};
     expect_ok(hurray_address_index(&fields, INT64_MAX - 1, index));
     assert_true(index[0] == 2 && index[1] == 0);
     expect_ok(hurray_address_index(&fields, INT64_MIN, index));

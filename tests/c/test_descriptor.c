@@ -111,7 +111,7 @@ static void make_private(Sample *sample) {
         .rank = 3,
         .shape = sample->shape,
         .byte_offset = 36,
-        .layout = {HURRAY_LAYOUT_STRIDED, sample->strides},
+        .layout = {HURRAY_LAYOUT_STRIDED, {sample->strides}},
         .buffer_count = 1,
         .buffers = sample->buffers,
         .statistics = &sample->statistics,
@@ -717,18 +717,17 @@ static void private_types_and_their_section_come_together(void **state) {
     expect_invalid(HURRAY_ERR_INVALID_LAYOUT, &sample, "bit_width");
 }
 
-/* Layouts of later chapters are refused as what they are; other tags as no layout. Nothing behind
- * the tag is interpreted. */
+/* A tag that is not assigned is no layout: nothing behind it is interpreted. */
 static void other_layout_tags(void **state) {
     (void)state;
     for (uint32_t tag = 0; tag < 256; tag++) {
-        if (tag >= HURRAY_LAYOUT_ROW_MAJOR && tag <= HURRAY_LAYOUT_STRIDED) continue;
+        HurrayLayoutTagKind kind = hurray_layout_tag_kind((uint8_t)tag);
+        if (kind == HURRAY_LAYOUT_TAG_NAMED || kind == HURRAY_LAYOUT_TAG_PRIVATE) continue;
         Sample sample;
         make_worked(&sample);
         sample.fields.layout.tag = (uint8_t)tag;
         expect_any_failure(hurray_descriptor_validate(&sample.fields));
-        const char *name = hurray_layout_name((uint8_t)tag);
-        if (name != NULL) expect_message(name);
+        expect_message("layout tag");
         uint8_t bytes[61];
         memcpy(bytes, worked_bytes, 61);
         bytes[15] = (uint8_t)tag;

@@ -155,7 +155,7 @@ static HurrayDescriptorFields three_by_four_floats(uint8_t layout, const int64_t
                                     .rank = 2,
                                     .shape = three_by_four,
                                     .byte_offset = 128,
-                                    .layout = {layout, strides}};
+                                    .layout = {layout, {strides}}};
 }
 
 static HurrayBufferInfo host_info(void) {
@@ -834,7 +834,7 @@ static void round_trips_share_everything(void **state) {
             .rank = rank,
             .shape = shape,
             .byte_offset = 64 * random_below(&seed, 3) + (uint64_t)-lowest * bytes,
-            .layout = {rank == 0 ? HURRAY_LAYOUT_ROW_MAJOR : HURRAY_LAYOUT_STRIDED, strides},
+            .layout = {rank == 0 ? HURRAY_LAYOUT_ROW_MAJOR : HURRAY_LAYOUT_STRIDED, {strides}},
         };
         HurrayTensor *tensor = make_tensor(fields, host_info(), &owner), *back = NULL;
         int form = round % 2;

@@ -111,7 +111,7 @@ static void strided_elements_lie_inside_exactly_when_accepted(void **state) {
                 .rank = rank,
                 .shape = shape,
                 .byte_offset = (uint64_t)byte_offset,
-                .layout = {HURRAY_LAYOUT_STRIDED, strides},
+                .layout = {HURRAY_LAYOUT_STRIDED, {strides}},
                 .buffer_count = 1,
                 .buffers = &buffer,
             };
@@ -151,7 +151,7 @@ static void packed_elements_lie_inside_exactly_when_accepted(void **state) {
                 .rank = rank,
                 .shape = shape,
                 .byte_offset = byte_offset,
-                .layout = {row_major ? HURRAY_LAYOUT_ROW_MAJOR : HURRAY_LAYOUT_COL_MAJOR, NULL},
+                .layout = {row_major ? HURRAY_LAYOUT_ROW_MAJOR : HURRAY_LAYOUT_COL_MAJOR, {NULL}},
                 .buffer_count = 1,
                 .buffers = &buffer,
             };
@@ -177,7 +177,7 @@ static void empty_and_dynamic_shapes_reach_nothing(void **state) {
                     .rank = 3,
                     .shape = shape,
                     .byte_offset = byte_offset,
-                    .layout = {tag, tag == HURRAY_LAYOUT_STRIDED ? wild : NULL},
+                    .layout = {tag, {tag == HURRAY_LAYOUT_STRIDED ? wild : NULL}},
                     .buffer_count = 1,
                     .buffers = &buffer,
                 };
@@ -215,7 +215,7 @@ static void overflowing_reach_is_refused(void **state) {
                 .rank = 3,
                 .shape = rows[i].shape,
                 .byte_offset = 64,
-                .layout = {HURRAY_LAYOUT_STRIDED, rows[i].strides},
+                .layout = {HURRAY_LAYOUT_STRIDED, {rows[i].strides}},
                 .buffer_count = 1,
                 .buffers = &buffer,
             };
@@ -234,7 +234,7 @@ static void the_largest_reach_is_accepted(void **state) {
         .type_tag = HURRAY_TYPE_UINT8,
         .rank = 1,
         .shape = shape,
-        .layout = {HURRAY_LAYOUT_STRIDED, strides},
+        .layout = {HURRAY_LAYOUT_STRIDED, {strides}},
         .buffer_count = 1,
         .buffers = &buffer,
     };
@@ -267,7 +267,7 @@ static void ranks_and_missing_strides(void **state) {
                 .type_tag = HURRAY_TYPE_UINT8,
                 .rank = rank,
                 .shape = shape,
-                .layout = {tag, tag == HURRAY_LAYOUT_STRIDED ? strides : NULL},
+                .layout = {tag, {tag == HURRAY_LAYOUT_STRIDED ? strides : NULL}},
                 .buffer_count = 1,
                 .buffers = &buffer,
             };

@@ -29,7 +29,7 @@ static void random_case(uint64_t *seed, uint32_t max_bits, Case *c) {
         .type_tag = HURRAY_TYPE_INT8,
         .rank = rank,
         .shape = c->shape,
-        .layout = {.tag = HURRAY_LAYOUT_MORTON, .morton_bits = c->bits},
+        .layout = {.tag = HURRAY_LAYOUT_MORTON, {.morton_bits = c->bits}},
     };
 }
 
@@ -139,7 +139,7 @@ static void bytes_of_the_highest_rank(void **state) {
         .type_tag = HURRAY_TYPE_BOOL,
         .rank = 63,
         .shape = shape,
-        .layout = {.tag = HURRAY_LAYOUT_MORTON, .morton_bits = bits},
+        .layout = {.tag = HURRAY_LAYOUT_MORTON, {.morton_bits = bits}},
         .buffer_count = 1,
         .buffers = &buffer,
     };

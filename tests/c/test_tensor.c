@@ -38,7 +38,7 @@ static HurrayDescriptorFields dense(uint8_t type_tag, uint32_t rank, const uint6
         .rank = rank,
         .shape = shape,
         .byte_offset = byte_offset,
-        .layout = {layout, strides},
+        .layout = {layout, {strides}},
         .buffer_count = 1,
     };
 }

@@ -1,7 +1,6 @@
 /*
- * The golden vectors of an independent encoder (tests/vectors), as far as their layout is one the
- * library reads: each field of the valid ones, refusal of the invalid ones, offsets of elements; and
- * what becomes of a valid one when a bit of it flips.
+ * The golden vectors of an independent encoder (tests/vectors): each field of the valid ones, refusal
+ * of the invalid ones, offsets of elements; and what becomes of a valid one when a bit of it flips.
  *
  * What is expected comes from the manifest by way of vectors_to_c.py, the bytes from the directory
  * that the environment variable HURRAY_VECTORS names.
@@ -176,7 +175,7 @@ static void compare_fields(const HurrayDescriptorFields *found,
 
 static void valid_vectors_decode_to_what_is_expected(void **state) {
     (void)state;
-    assert_true(VALID_COUNT >= 75);
+    assert_true(VALID_COUNT >= 106);
     for (size_t i = 0; i < VALID_COUNT; i++) {
         size_t length, again_length;
         uint8_t *bytes = read_vector(valid_vectors[i].file, &length);
@@ -278,7 +277,7 @@ static bool has_code_of_its_own(HurrayStatus status) {
 
 static void invalid_vectors_are_refused(void **state) {
     (void)state;
-    assert_true(INVALID_COUNT >= 90);
+    assert_true(INVALID_COUNT >= 169);
     for (size_t i = 0; i < INVALID_COUNT; i++) {
         const InvalidVector *vector = &invalid_vectors[i];
         size_t length;
@@ -300,7 +299,7 @@ static void invalid_vectors_are_refused(void **state) {
 
 static void elements_are_where_the_tables_say(void **state) {
     (void)state;
-    assert_true(ADDRESSING_COUNT >= 4);
+    assert_true(ADDRESSING_COUNT >= 13);
     for (size_t i = 0; i < ADDRESSING_COUNT; i++) {
         const AddressingVector *vector = &addressing_vectors[i];
         size_t length;

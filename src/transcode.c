@@ -27,8 +27,8 @@
 #define PREFETCH(address, for_writing) ((void)(address))
 #endif
 
-/* Clang, and GCC from 12 on. */
-#ifdef __has_builtin
+/* Where there are vectors of 16 bytes; Clang has the function, and GCC from 12 on. */
+#if defined(__has_builtin) && (defined(__SSE2__) || defined(__ARM_NEON))
 #if __has_builtin(__builtin_shufflevector)
 #define HAS_SHUFFLE
 #endif

@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * A kernel handles as many elements as suit it, from the first on, and returns how many: all,
- * or a multiple of 8, so that what is left begins at a whole byte at every width. It touches nothing beyond the
- * bytes of the elements that it handles.
+ * A kernel handles as many elements as suit it, from the first on, and returns how many: all, or a
+ * multiple of 8, so that what is left begins at a whole byte at every width. It touches nothing
+ * beyond the bytes of the elements that it handles.
  */
 typedef size_t HriPackKernel(const uint8_t *values, size_t count, uint8_t *packed);
 

@@ -3,9 +3,10 @@
  * choice of faster ones.
  *
  * The portable kernels work on eight elements at once, held in the bytes of a 64-bit word with the
- * first element lowest. Packing halves the number of lanes three times: neighbouring fields of `width`
- * bits in lanes of `lane` bits move together into lanes twice as wide. Unpacking goes the other way.
- * Words are read and written byte by byte (bytes.h), so the byte order of the host plays no part.
+ * first element lowest. Packing halves the number of lanes three times: neighbouring fields of
+ * `width` bits in lanes of `lane` bits move together into lanes twice as wide. Unpacking goes the
+ * other way. Words are read and written byte by byte (bytes.h), so the byte order of the host plays
+ * no part.
  */
 #include <assert.h>
 #include <hurray/pack.h>
@@ -43,12 +44,12 @@ ALWAYS_INLINE uint64_t split_lanes(uint64_t word, unsigned width, unsigned lane)
 
 ALWAYS_INLINE uint64_t pack_word(uint64_t word, unsigned bits) {
     if (bits == 1) {
-        /* The sum carries into the highest bit of a byte from any lower one, and never out of it. */
+        /* The sum carries into the highest bit of a byte from any lower one, never out of it. */
         uint64_t low = in_lanes(0x7F, 8);
         uint64_t truth = (((word & low) + low) | word) >> 7 & in_lanes(1, 8);
         /*
-         * Bit 8i has to go to bit 56 + i: the factor holds 2^(56 - 7i). A product of byte i with term
-         * j lies at 8i + 56 - 7j, different for every pair, so nothing carries.
+         * Bit 8i has to go to bit 56 + i: the factor holds 2^(56 - 7i). A product of byte i with
+         * term j lies at 8i + 56 - 7j, different for every pair, so nothing carries.
          */
         return truth * UINT64_C(0x0102040810204080) >> 56;
     }

@@ -1,6 +1,6 @@
 /*
- * How pack.c chooses among its kernels, shared by it, the files with faster twins, and the tests that
- * compare them.
+ * How pack.c chooses among its kernels, shared by it, the files with faster twins, and the tests
+ * that compare them.
  */
 #ifndef HURRAY_SRC_PACK_H
 #define HURRAY_SRC_PACK_H
@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * A kernel handles as many elements as suit it, from the first on, and returns how many: a multiple of
- * 8, so that what is left begins at a whole byte at every width. It touches nothing beyond the bytes of
- * the elements that it handles.
+ * A kernel handles as many elements as suit it, from the first on, and returns how many: all, or a
+ * multiple of 8, so that what is left begins at a whole byte at every width. It touches nothing
+ * beyond the bytes of the elements that it handles.
  */
 typedef size_t HriPackKernel(const uint8_t *values, size_t count, uint8_t *packed);
 
@@ -43,7 +43,7 @@ static inline int hri_pack_width_index(uint32_t bits) {
     }
 }
 
-/* Always there. The others are NULL on another architecture or on a CPU that lacks the instructions. */
+/* Always there. The others are NULL on another architecture or a CPU without the instructions. */
 const HriPackKernels *hri_pack_kernels_portable(void);
 const HriPackKernels *hri_pack_kernels_sse2(void);
 const HriPackKernels *hri_pack_kernels_avx2(void);

@@ -1,9 +1,10 @@
 /*
- * Packing on x86: SSE2, which every 64-bit CPU has, and AVX2. Compiled with GCC and Clang only, whose
- * target attribute lets one file hold both; nothing on other architectures.
+ * Packing on x86: SSE2, which every 64-bit CPU has, and AVX2. Compiled with GCC and Clang only,
+ * whose target attribute lets one file hold both; nothing on other architectures.
  *
- * The widths 2 and 4 go in steps that halve or double the number of bytes. join_… takes two registers
- * of one `width`-bit field to a byte and gives one with two to a byte, in order; split_… is its inverse.
+ * The widths 2 and 4 go in steps that halve or double the number of bytes. join_… takes two
+ * registers of one `width`-bit field to a byte and gives one with two to a byte, in order; split_…
+ * is its inverse.
  */
 #include "pack.h"
 
@@ -212,7 +213,7 @@ static size_t pack_1_avx2(const uint8_t *values, size_t count, uint8_t *packed) 
 
 TARGET("avx2")
 static size_t unpack_1_avx2(const uint8_t *packed, size_t count, uint8_t sign, uint8_t *values) {
-    /* Each of the four bytes eight times; a shuffle stays within its half, and both hold all four. */
+    /* Each of the four bytes eight times; a shuffle stays in its half, and both hold all four. */
     const __m256i eight_times =
         _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i own_bit = _mm256_set1_epi64x((long long)0x8040201008040201);
@@ -305,7 +306,7 @@ static size_t pack_6_avx2(const uint8_t *values, size_t count, uint8_t *packed) 
 
 TARGET("avx2")
 static size_t unpack_6_avx2(const uint8_t *packed, size_t count, uint8_t sign, uint8_t *values) {
-    /* The two loads stay within the 24 bytes: 0 … 15 and 8 … 23, the second used from its 4th on. */
+    /* Both loads stay within the 24 bytes: 0 … 15 and 8 … 23, the second used from its 4th on. */
     const __m256i to_groups =
         _mm256_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1, /* bytes 0 … 11 */
                          4, 5, 6, -1, 7, 8, 9, -1, 10, 11, 12, -1, 13, 14, 15, -1);

@@ -1,8 +1,8 @@
 /*
  * Copying elements between strided arrangements in memory, whole-byte ones and packed ones.
  *
- * Every copy begins with a plan: the axes of the shape, reduced to those that matter and ordered for
- * the memory that is written. All positions are integers, 64 bits wide and counted from element
+ * Every copy begins with a plan: the axes of the shape, reduced to those that matter and ordered
+ * for the memory that is written. All positions are integers, 64 bits wide and counted from element
  * [0, …, 0]; a pointer is formed only to an element that is read or written.
  *
  * The plan's last two axes are a plane, which one function copies; the axes before them are stepped
@@ -27,8 +27,8 @@
 #define PREFETCH(address, for_writing) ((void)(address))
 #endif
 
-/* Clang, and GCC from 12 on. */
-#ifdef __has_builtin
+/* Where there are vectors of 16 bytes; Clang has the function, and GCC from 12 on. */
+#if defined(__has_builtin) && (defined(__SSE2__) || defined(__ARM_NEON))
 #if __has_builtin(__builtin_shufflevector)
 #define HAS_SHUFFLE
 #endif
@@ -52,8 +52,8 @@ typedef struct Plan {
 } Plan;
 
 /*
- * Adds (extent - 1) · |stride| to *span, the distance between the outermost elements; false when the
- * sum is more than memory can hold at `unit` bytes each.
+ * Adds (extent - 1) · |stride| to *span, the distance between the outermost elements; false when
+ * the sum is more than memory can hold at `unit` bytes each.
  */
 static bool widen_span(int64_t stride, uint64_t extent, uint64_t unit, uint64_t *span) {
     uint64_t width;
@@ -111,8 +111,8 @@ static void merge_axes(Plan *plan) {
 }
 
 /*
- * Brings the axis with the source's smallest step next to the last, if it is not the last itself, and
- * sees to it that there is a plane.
+ * Brings the axis with the source's smallest step next to the last, if it is not the last itself,
+ * and sees to it that there is a plane.
  */
 static void choose_plane(Plan *plan) {
     plan->is_transposed = false;
@@ -215,8 +215,8 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 /* ---- whole-byte elements: row by row ---- */
 
 /*
- * Up to 32 bytes two moves that may overlap do it, which costs less than a call; the branches always go
- * the same way. Where `size` is a constant, one move is left.
+ * Up to 32 bytes two moves that may overlap do it, which costs less than a call; the branches
+ * always go the same way. Where `size` is a constant, one move is left.
  */
 ALWAYS_INLINE void move_element(uint8_t *to, const uint8_t *from, size_t size) {
     if (size == 1 || size == 2 || size == 4 || size == 8 || size == 16 || size > 32) {
@@ -251,13 +251,14 @@ ALWAYS_INLINE void copy_rows(const Job *job, int64_t source, int64_t destination
 /* ---- whole-byte elements: transpositions ---- */
 
 /*
- * A whole tile is read column by column into a buffer and written row by row from there, so that each
- * cache line is fetched once: lines that are a power of two apart, as the rows of many arrays are,
- * compete for the same few places in the cache and would not stay there until the tile is done.
+ * A whole tile is read column by column into a buffer and written row by row from there, so that
+ * each cache line is fetched once: lines that are a power of two apart, as the rows of many arrays
+ * are, compete for the same few places in the cache and would not stay there until the tile is
+ * done.
  *
- * Narrow elements are transposed in registers, a square at a time: of 8 / size elements in 64-bit words,
- * word i being a piece of the source's column i. Words are loaded as little-endian (bytes.h), which makes
- * the first element the lowest on every host.
+ * Narrow elements are transposed in registers, a square at a time: of 8 / size elements in 64-bit
+ * words, word i being a piece of the source's column i. Words are loaded as little-endian
+ * (bytes.h), which makes the first element the lowest on every host.
  */
 enum {
     TILE_BYTES = 16384
@@ -486,7 +487,7 @@ HurrayStatus hurray_copy_strided(uint32_t rank, const uint64_t *shape, uint32_t 
 
 /* ---- packed elements ---- */
 
-/* Where an element lies: its lowest bit, counted within the byte. At 6 bits it may end in the next. */
+/* Where an element lies: its lowest bit, within the byte. At 6 bits it may end in the next. */
 typedef struct Place {
     size_t byte;
     unsigned shift;

@@ -230,9 +230,13 @@ static bool store_bool(PyObject *value, void *element) {
 }
 
 bool number_store(PyObject *value, const HurrayElementType *type, void *element) {
-    /* The common pair first; everything else asks what it has. */
+    /* The common pairs first; everything else asks what it has. */
     if (PyFloat_CheckExact(value) && type->is_float && !type->is_complex) {
         return store_real(value, type, element);
+    }
+    if (PyLong_CheckExact(value) && type->is_integer) {
+        return type->is_signed ? store_signed(value, type, element)
+                               : store_unsigned(value, type, element);
     }
     NumberKind kind = number_kind(value);
     if (kind == NUMBER_NONE) return refuse_type(value, type);

@@ -1,6 +1,7 @@
 /*
  * Bytes at any alignment that notice when something around them is written. Before them lies a
- * canary, and behind them either another or the end of the block, where AddressSanitizer stands guard.
+ * canary, and behind them either another or the end of the block, where AddressSanitizer stands
+ * guard.
  */
 #ifndef HURRAY_TESTS_GUARDED_H
 #define HURRAY_TESTS_GUARDED_H

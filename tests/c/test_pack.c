@@ -19,7 +19,7 @@ static size_t packed_size(uint32_t bits, size_t count) {
     return bits == 6 ? (count + 3) / 4 * 3 : (count * bits + 7) / 8;
 }
 
-/* ---- the reference: 1.3, bit by bit. Groups of 6-bit elements follow each other without a gap. ---- */
+/* ---- the reference: bit by bit. Groups of 6-bit elements follow each other without a gap. ---- */
 
 static void pack_naively(uint32_t bits, const uint8_t *values, size_t count, uint8_t *packed) {
     memset(packed, 0, packed_size(bits, count));

@@ -1,6 +1,6 @@
 /*
- * Strided copies, packing and unpacking: compared with a loop over all indices, on random shapes and
- * strides, in buffers that end where the last element does.
+ * Strided copies, packing and unpacking: compared with a loop over all indices, on random shapes
+ * and strides, in buffers that end where the last element does.
  */
 #include "guarded.h"
 
@@ -54,8 +54,8 @@ static void measure(uint32_t rank, const uint64_t *shape, Arrangement *out) {
 }
 
 /*
- * Axes in any order, dense or with gaps, some of them backwards. No two elements meet, unless strides
- * of zero are asked for. Axes of extent 1 may have any stride.
+ * Axes in any order, dense or with gaps, some of them backwards. No two elements meet, unless
+ * strides of zero are asked for. Axes of extent 1 may have any stride.
  */
 static void arrange(uint32_t rank, const uint64_t *shape, bool with_zeros, Arrangement *out) {
     uint32_t order[HURRAY_MAX_RANK];

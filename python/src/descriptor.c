@@ -284,8 +284,8 @@ PyDoc_STRVAR(decode_doc,
              "Reads the descriptor that bytes-like `bytes` begin with; those after its own length\n"
              "are ignored (spec 1).\n\n"
              "InvalidDescriptorError names the field that breaks a rule, its value and what was\n"
-             "expected; UnsupportedError a layout that cannot be read yet. permissive=True\n"
-             "relaxes nothing yet.");
+             "expected. permissive=True carries tags that are not assigned, private layouts and\n"
+             "quantized tensors without padding; what nobody knows is encoded again as it was.");
 
 static const Signature decode_signature = {
     "decode", {{"bytes", ARGUMENT_REQUIRED}, {"permissive", ARGUMENT_KEYWORD_ONLY}}};
@@ -295,15 +295,15 @@ static PyObject *descriptor_decode(PyObject *type, PyObject *const *args, Py_ssi
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *values[2];
     Py_buffer view;
-    if (!arguments_parse(&decode_signature, args, nargs, kwnames, values) ||
-        argument_as_bool(values[1], 0) < 0 ||
-        PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0) {
-        return NULL;
-    }
+    if (!arguments_parse(&decode_signature, args, nargs, kwnames, values)) return NULL;
+    int permissive = argument_as_bool(values[1], 0);
+    if (permissive < 0 || PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0) return NULL;
+    HurrayDecodeOptions options = {.permissive = permissive != 0};
     static const uint8_t none = 0; /* the address of an empty buffer may be NULL */
     const uint8_t *bytes = view.buf != NULL ? view.buf : &none;
     HurrayDescriptor *descriptor;
-    HurrayStatus status = hurray_descriptor_decode(bytes, (uintptr_t)view.len, &descriptor);
+    HurrayStatus status =
+        hurray_descriptor_decode_with(bytes, (uintptr_t)view.len, &options, &descriptor);
     PyBuffer_Release(&view);
     if (status != HURRAY_OK) return raise_status(state, status);
     return descriptor_wrap(state, descriptor);

@@ -62,7 +62,7 @@ static bool known_shape(const HurrayDescriptorFields *fields, uint64_t *out) {
         return true;
     }
     HurrayPacking packing;
-    uint64_t end;
+    uint64_t end = 0;
     return hurray_packing_of(fields->type_tag, fields->extension_type, &packing) == HURRAY_OK &&
            packed_end(fields, packing, out, &end) == HURRAY_OK &&
            end <= fields->buffers[0].byte_size;

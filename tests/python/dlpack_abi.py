@@ -123,23 +123,22 @@ CURRENT_STREAM = ctypes.PYFUNCTYPE(
 )
 
 
-def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(ctypes.pythonapi, name)
-    function.restype = result
-    function.argtypes = arguments
-    return function
+def _python_function(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of Python's own, with the GIL held; nobody else sees these types."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
 # A capsule keeps the address of its name, not a copy: only names in this table are used.
 _names: dict[str, ctypes.Array[ctypes.c_char]] = {}
-_get_name = _capsule_function("PyCapsule_GetName", ctypes.c_char_p, ctypes.py_object)
-_set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-_get_pointer = _capsule_function(
+_get_name = _python_function("PyCapsule_GetName", ctypes.c_char_p, ctypes.py_object)
+_set_name = _python_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+_get_pointer = _python_function(
     "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
 )
-_new = _capsule_function(
+_new = _python_function(
     "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
 )
+drop_reference = _python_function("Py_DecRef", None, ctypes.c_void_p)
 
 
 def _lasting_name(name: str | None) -> int | None:

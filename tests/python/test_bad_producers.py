@@ -118,8 +118,9 @@ def test_a_capsule_of_another_name(name):
 
 def test_a_capsule_name_that_is_not_text():
     name = ctypes.create_string_buffer(b"\xff%s\n\x80")
+    set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     capsule = new_capsule(1, "x")
-    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), name)
+    set_name(("PyCapsule_SetName", ctypes.pythonapi))(capsule, ctypes.addressof(name))
     with pytest.raises(hurray.BufferError):
         hurray.from_dlpack(capsule)
 

@@ -30,6 +30,7 @@ from dlpack_abi import (
     capsule_name,
     data_pointer,
     deleter_of,
+    drop_reference,
     exchange_api,
     new_capsule,
 )
@@ -66,7 +67,7 @@ def to_object(api, pointer: int):
     status = TO_OBJECT(api.managed_tensor_to_py_object_no_sync)(pointer, ctypes.byref(out))
     assert status == 0
     result = ctypes.cast(out, ctypes.py_object).value
-    ctypes.pythonapi.Py_DecRef(ctypes.py_object(result))  # the reference that came with it
+    drop_reference(out.value)  # the one that came with it
     return result
 
 

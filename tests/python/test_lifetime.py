@@ -21,9 +21,12 @@ import numpy as np
 import pytest
 from dlpack_abi import (
     DELETER,
+    FROM_OBJECT,
+    TO_OBJECT,
     Producer,
     aligned,
     deleter_of,
+    drop_reference,
     exchange_api,
     take,
 )
@@ -741,18 +744,14 @@ def refused(call, exception) -> None:
 def c_exchange(t: hurray.Tensor):
     """Through the C functions, and back."""
     api = exchange_api(hurray.Tensor)
-    from dlpack_abi import FROM_OBJECT, TO_OBJECT
-
-    out_of = FROM_OBJECT(api.managed_tensor_from_py_object_no_sync)
-    back = TO_OBJECT(api.managed_tensor_to_py_object_no_sync)
+    export = FROM_OBJECT(api.managed_tensor_from_py_object_no_sync)
+    take_in = TO_OBJECT(api.managed_tensor_to_py_object_no_sync)
     struct, result = ctypes.c_void_p(), ctypes.c_void_p()
-    free = ctypes.pythonapi.Py_DecRef
-    free.argtypes = [ctypes.c_void_p]
 
     def once() -> None:
-        out_of(id(t), ctypes.byref(struct))
-        back(struct.value, ctypes.byref(result))
-        free(result)
+        export(id(t), ctypes.byref(struct))
+        take_in(struct.value, ctypes.byref(result))
+        drop_reference(result.value)
 
     return once
 

@@ -420,7 +420,7 @@ def test_device_asks_the_producer_to_move():
     "device", [hurray.device.cuda, hurray.Device("cuda", 1), hurray.Device("rocm")], ids=repr
 )
 def test_numpy_refuses_to_move_in_its_own_words(device):
-    with pytest.raises(builtins.BufferError):
+    with pytest.raises((builtins.BufferError, ValueError), match="device"):
         hurray.from_dlpack(counted(), device=device)
 
 

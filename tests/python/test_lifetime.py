@@ -559,18 +559,25 @@ def test_import_and_end():
 
 # ---- subinterpreters ----
 
-SUBINTERPRETERS = """
+SUBINTERPRETERS = '''
 import sys
 try:
     import _interpreters as interpreters
 except ImportError:
     import _xxsubinterpreters as interpreters
 
+def create_for_ctypes():
+    """Before CPython 3.13, _ctypes wants an interpreter that shares everything."""
+    try:
+        return interpreters.create(isolated=False)
+    except TypeError:
+        return interpreters.create()
+
 def run_in(interpreter, code):
     result = interpreters.run_string(interpreter, code)
     if result is not None:
         raise RuntimeError(result)
-"""
+'''
 
 
 def has_subinterpreters() -> bool:
@@ -695,7 +702,7 @@ def test_a_deleter_of_another_interpreter(how, tmp_path):
             import sys
             from dlpack_abi import deleter_of
             from test_lifetime import call_natively, call_without_gil
-            interpreter = interpreters.create()
+            interpreter = create_for_ctypes()
             run_in(interpreter, script)
             pointer = int(open({file!r}).read())
             alive = {how.startswith("alive")}

@@ -123,25 +123,25 @@ static HurrayTensor *copy_for_export(CoreState *state, HurrayTensor *tensor) {
     HurrayTensor *copy = NULL;
     HurrayStatus status = hurray_tensor_check_dlpack(tensor);
     if (status == HURRAY_OK) {
-        Py_BEGIN_ALLOW_THREADS
-        status = hurray_tensor_copy(tensor, NULL, &copy);
+        Py_BEGIN_ALLOW_THREADS status = hurray_tensor_copy(tensor, NULL, &copy);
         Py_END_ALLOW_THREADS
     }
     if (status != HURRAY_OK) refuse_export(state, status);
     return copy;
 }
 
-PyDoc_STRVAR(dlpack_doc,
-             "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
-             "--\n\n"
-             "A DLPack capsule that holds the tensor's memory (spec 8.6).\n\n"
-             "\"dltensor_versioned\" when max_version is (1, 0) or more, else the legacy\n"
-             "\"dltensor\". Shares the memory; copy=True exports a copy. stream may be anything, since\n"
-             "the memory is ready for all of them.\n\n"
-             "What DLPack cannot carry raises an exception that is both the built-in BufferError and\n"
-             "hurray.UnsupportedError: bool, tier 2 and quantized types, layouts without strides,\n"
-             "dynamic dimensions, a dl_device that is not the tensor's, a read-only tensor in a\n"
-             "legacy capsule.");
+PyDoc_STRVAR(
+    dlpack_doc,
+    "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
+    "--\n\n"
+    "A DLPack capsule that holds the tensor's memory (spec 8.6).\n\n"
+    "\"dltensor_versioned\" when max_version is (1, 0) or more, else the legacy\n"
+    "\"dltensor\". Shares the memory; copy=True exports a copy. stream may be anything, since\n"
+    "the memory is ready for all of them.\n\n"
+    "What DLPack cannot carry raises an exception that is both the built-in BufferError and\n"
+    "hurray.UnsupportedError: bool, tier 2 and quantized types, layouts without strides,\n"
+    "dynamic dimensions, a dl_device that is not the tensor's, a read-only tensor in a\n"
+    "legacy capsule.");
 
 static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                PyObject *kwnames) {
@@ -150,7 +150,13 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
                                          {"max_version", ARGUMENT_KEYWORD_ONLY},
                                          {"dl_device", ARGUMENT_KEYWORD_ONLY},
                                          {"copy", ARGUMENT_KEYWORD_ONLY}}};
-    enum { STREAM, MAX_VERSION, DL_DEVICE, COPY, ARGUMENT_COUNT };
+    enum {
+        STREAM,
+        MAX_VERSION,
+        DL_DEVICE,
+        COPY,
+        ARGUMENT_COUNT
+    };
     PyObject *values[ARGUMENT_COUNT];
     HurrayCopy copy;
     if (!arguments_parse(&signature, args, nargs, kwnames, values) ||
@@ -160,8 +166,7 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
     CoreState *state = core_state_of(self);
     HurrayTensor *tensor = tensor_of(self);
     int versioned = wants_versioned(values[MAX_VERSION]);
-    if (versioned < 0 ||
-        !check_dl_device(state, values[DL_DEVICE], hurray_tensor_device(tensor))) {
+    if (versioned < 0 || !check_dl_device(state, values[DL_DEVICE], hurray_tensor_device(tensor))) {
         return NULL;
     }
     uint64_t flags = 0;
@@ -176,10 +181,11 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
     return capsule;
 }
 
-PyDoc_STRVAR(dlpack_device_doc,
-             "__dlpack_device__($self, /)\n--\n\n"
-             "(DLDeviceType, device_id) of the tensor's device (spec 8.6).\n\n"
-             "UnsupportedError for peer memory, private devices and what DLPack has no number for.");
+PyDoc_STRVAR(
+    dlpack_device_doc,
+    "__dlpack_device__($self, /)\n--\n\n"
+    "(DLDeviceType, device_id) of the tensor's device (spec 8.6).\n\n"
+    "UnsupportedError for peer memory, private devices and what DLPack has no number for.");
 
 static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -206,9 +212,9 @@ static bool is_large_copy(const HurrayDLTensor *dl_tensor, HurrayCopy copy) {
     }
     double bytes = dl_tensor->dtype.bits / 8.0;
     for (int32_t k = 0; k < dl_tensor->ndim; k++) bytes *= (double)dl_tensor->shape[k];
-    bool aligned = hurray_measured_alignment((char *)dl_tensor->data) >=
-                       HURRAY_MIN_BUFFER_ALIGNMENT &&
-                   dl_tensor->byte_offset == 0 && dl_tensor->dtype.code != HURRAY_DL_BOOL;
+    bool aligned =
+        hurray_measured_alignment((char *)dl_tensor->data) >= HURRAY_MIN_BUFFER_ALIGNMENT &&
+        dl_tensor->byte_offset == 0 && dl_tensor->dtype.code != HURRAY_DL_BOOL;
     return bytes >= CORE_LARGE_COPY && !(aligned && copy != HURRAY_COPY_ALWAYS);
 }
 
@@ -227,8 +233,7 @@ static PyObject *import_versioned(CoreState *state, HurrayDLManagedTensorVersion
     /* Nothing but the version may be read before it is known. */
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
         is_large_copy(&managed->dl_tensor, copy)) {
-        Py_BEGIN_ALLOW_THREADS
-        status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
+        Py_BEGIN_ALLOW_THREADS status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
         Py_END_ALLOW_THREADS
     } else {
         status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
@@ -240,8 +245,8 @@ static PyObject *import_legacy(CoreState *state, HurrayDLManagedTensor *managed,
     HurrayTensor *tensor = NULL;
     HurrayStatus status;
     if (is_large_copy(&managed->dl_tensor, copy)) {
-        Py_BEGIN_ALLOW_THREADS
-        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
+        Py_BEGIN_ALLOW_THREADS status =
+            hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
         Py_END_ALLOW_THREADS
     } else {
         status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
@@ -261,8 +266,7 @@ typedef struct Place {
 static bool check_place(CoreState *state, const void *managed, bool versioned, Place place) {
     const HurrayDLManagedTensorVersioned *modern = managed;
     const HurrayDLManagedTensor *legacy = managed;
-    if (place.anywhere ||
-        (versioned && modern->version.major != HURRAY_DLPACK_VERSION_MAJOR)) {
+    if (place.anywhere || (versioned && modern->version.major != HURRAY_DLPACK_VERSION_MAJOR)) {
         return true;
     }
     HurrayDLDevice device = versioned ? modern->dl_tensor.device : legacy->dl_tensor.device;
@@ -277,8 +281,7 @@ static bool check_place(CoreState *state, const void *managed, bool versioned, P
  * A capsule is renamed before it is taken over, so that no other thread can take it too, and gets
  * its name back when nothing came of it.
  */
-static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place,
-                                HurrayCopy copy) {
+static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place, HurrayCopy copy) {
     bool versioned = PyCapsule_IsValid(capsule, VERSIONED_NAME);
     if (!versioned && !PyCapsule_IsValid(capsule, LEGACY_NAME)) {
         const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
@@ -286,11 +289,12 @@ static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place
             PyErr_Format(state->BufferError, "__dlpack__ returned %.200s; expected a capsule",
                          Py_TYPE(capsule)->tp_name);
         } else if (name != NULL && strncmp(name, "used_", 5) == 0) {
-            PyErr_Format(state->BufferError, "the capsule '%.100s' has been consumed already", name);
+            PyErr_Format(state->BufferError, "the capsule '%.100s' has been consumed already",
+                         name);
         } else {
             PyErr_Format(state->BufferError,
-                         "a capsule named '%.100s'; expected '" VERSIONED_NAME
-                         "' or '" LEGACY_NAME "'",
+                         "a capsule named '%.100s'; expected '" VERSIONED_NAME "' or '" LEGACY_NAME
+                         "'",
                          name == NULL ? "(null)" : name);
         }
         return NULL;
@@ -301,8 +305,8 @@ static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place
         PyCapsule_SetName(capsule, versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
         return NULL;
     }
-    PyObject *tensor = versioned ? import_versioned(state, pointer, copy)
-                                 : import_legacy(state, pointer, copy);
+    PyObject *tensor =
+        versioned ? import_versioned(state, pointer, copy) : import_legacy(state, pointer, copy);
     if (tensor == NULL && PyErr_Occurred()) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -346,8 +350,7 @@ static PyObject *call_dlpack(CoreState *state, PyObject *producer, const Request
 /* Calls again without what a producer older than DLPack 1 does not know. */
 static PyObject *call_older_dlpack(CoreState *state, PyObject *producer, Request request) {
     PyObject *capsule = call_dlpack(state, producer, &request);
-    if (capsule != NULL || request.dl_device != NULL ||
-        !PyErr_ExceptionMatches(PyExc_TypeError)) {
+    if (capsule != NULL || request.dl_device != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return capsule;
     }
     if (request.copy == Py_True) return NULL; /* to leave that out would share */
@@ -451,12 +454,13 @@ static PyObject *import_producer(CoreState *state, PyObject *producer, PyObject 
 
 /* ---- consumer: producers in C ---- */
 
-/* A new reference to the capsule on a type or its bases; NULL without an exception. */
+/*
+ * A new reference to the capsule on a type or its bases; NULL without an exception. Looked up as
+ * special methods are: no failed lookup, which most producers would pay for, makes an AttributeError.
+ */
 static PyObject *exchange_capsule(CoreState *state, PyTypeObject *type) {
-    if (type == NULL) return NULL;
-    PyObject *capsule = PyObject_GetAttr((PyObject *)type, state->names.__dlpack_c_exchange_api__);
-    if (capsule == NULL) PyErr_Clear();
-    return capsule;
+    return type == NULL ? NULL
+                        : Py_XNewRef(_PyType_Lookup(type, state->names.__dlpack_c_exchange_api__));
 }
 
 /*
@@ -465,8 +469,7 @@ static PyObject *exchange_capsule(CoreState *state, PyTypeObject *type) {
  */
 static const HurrayDLPackExchangeAPI *read_exchange_api(PyObject *capsule) {
     if (!PyCapsule_IsValid(capsule, EXCHANGE_API_NAME)) return NULL;
-    const HurrayDLPackExchangeAPIHeader *header =
-        PyCapsule_GetPointer(capsule, EXCHANGE_API_NAME);
+    const HurrayDLPackExchangeAPIHeader *header = PyCapsule_GetPointer(capsule, EXCHANGE_API_NAME);
     while (header != NULL && header->version.major > HURRAY_DLPACK_VERSION_MAJOR) {
         header = header->prev_api;
     }
@@ -551,10 +554,7 @@ static PyObject *import_exchange(CoreState *state, PyObject *object, PyObject *c
 }
 
 bool dlpack_is_producer(CoreState *state, PyObject *object) {
-    PyObject *method = PyObject_GetAttr((PyObject *)Py_TYPE(object), state->names.__dlpack__);
-    if (method == NULL) PyErr_Clear();
-    Py_XDECREF(method);
-    return method != NULL;
+    return _PyType_Lookup(Py_TYPE(object), state->names.__dlpack__) != NULL;
 }
 
 /* An object of a type with an exchange API: the C functions first, when no move is asked for. */
@@ -590,16 +590,17 @@ PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *devic
     return tensor;
 }
 
-PyDoc_STRVAR(from_dlpack_doc,
-             "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
-             "A Tensor over the memory of any DLPack producer (spec 8.6).\n\n"
-             "On the CPU the memory is shared when its address is 64-aligned, otherwise copied into\n"
-             "aligned memory; copy=False raises CopyRequiredError instead, copy=True always copies.\n"
-             "Contiguous elements give a row-major tensor, others a strided one. bool, one byte per\n"
-             "element in DLPack, is packed, which is a copy. Memory of other devices is never\n"
-             "touched. `device` asks the producer to move its memory there.\n\n"
-             "TypeError without __dlpack__; hurray.BufferError for a consumed or foreign capsule or\n"
-             "a broken one; UnsupportedError for a type or device without a counterpart.");
+PyDoc_STRVAR(
+    from_dlpack_doc,
+    "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
+    "A Tensor over the memory of any DLPack producer (spec 8.6).\n\n"
+    "On the CPU the memory is shared when its address is 64-aligned, otherwise copied into\n"
+    "aligned memory; copy=False raises CopyRequiredError instead, copy=True always copies.\n"
+    "Contiguous elements give a row-major tensor, others a strided one. bool, one byte per\n"
+    "element in DLPack, is packed, which is a copy. Memory of other devices is never\n"
+    "touched. `device` asks the producer to move its memory there.\n\n"
+    "TypeError without __dlpack__; hurray.BufferError for a consumed or foreign capsule or\n"
+    "a broken one; UnsupportedError for a type or device without a counterpart.");
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames) {
@@ -607,7 +608,12 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t
                                         {{"x", ARGUMENT_REQUIRED},
                                          {"device", ARGUMENT_KEYWORD_ONLY},
                                          {"copy", ARGUMENT_KEYWORD_ONLY}}};
-    enum { X, DEVICE, COPY, ARGUMENT_COUNT };
+    enum {
+        X,
+        DEVICE,
+        COPY,
+        ARGUMENT_COUNT
+    };
     PyObject *values[ARGUMENT_COUNT];
     HurrayCopy copy;
     if (!arguments_parse(&signature, args, nargs, kwnames, values) ||
@@ -693,8 +699,7 @@ static int api_from_object(void *py_object, HurrayDLManagedTensorVersioned **out
 /* DLPack: "the ownership of the tensor is stolen", which includes the call that fails. */
 static int api_to_object(HurrayDLManagedTensorVersioned *managed, void **out_py_object) {
     CoreState *state = core_state_find();
-    *out_py_object =
-        state == NULL ? NULL : import_versioned(state, managed, HURRAY_COPY_IF_NEEDED);
+    *out_py_object = state == NULL ? NULL : import_versioned(state, managed, HURRAY_COPY_IF_NEEDED);
     if (*out_py_object != NULL) return 0;
     delete_versioned(managed);
     return -1;

@@ -66,20 +66,19 @@ enum {
     ARGUMENT_COUNT
 };
 
-static const Signature tensor_signature = {
-    "Tensor",
-    {{"buffer", ARGUMENT_REQUIRED},
-     {"dtype", ARGUMENT_REQUIRED},
-     {"shape", ARGUMENT_REQUIRED},
-     {"device", 0},
-     {"aux_buffers", ARGUMENT_KEYWORD_ONLY},
-     {"layout", ARGUMENT_KEYWORD_ONLY},
-     {"quantization", ARGUMENT_KEYWORD_ONLY},
-     {"statistics", ARGUMENT_KEYWORD_ONLY},
-     {"shard", ARGUMENT_KEYWORD_ONLY},
-     {"extension_type", ARGUMENT_KEYWORD_ONLY},
-     {"member_role", ARGUMENT_KEYWORD_ONLY},
-     {"byte_offset", ARGUMENT_KEYWORD_ONLY}}};
+static const Signature tensor_signature = {"Tensor",
+                                           {{"buffer", ARGUMENT_REQUIRED},
+                                            {"dtype", ARGUMENT_REQUIRED},
+                                            {"shape", ARGUMENT_REQUIRED},
+                                            {"device", 0},
+                                            {"aux_buffers", ARGUMENT_KEYWORD_ONLY},
+                                            {"layout", ARGUMENT_KEYWORD_ONLY},
+                                            {"quantization", ARGUMENT_KEYWORD_ONLY},
+                                            {"statistics", ARGUMENT_KEYWORD_ONLY},
+                                            {"shard", ARGUMENT_KEYWORD_ONLY},
+                                            {"extension_type", ARGUMENT_KEYWORD_ONLY},
+                                            {"member_role", ARGUMENT_KEYWORD_ONLY},
+                                            {"byte_offset", ARGUMENT_KEYWORD_ONLY}}};
 
 /* Everything the constructor was told, as the library wants it. */
 typedef struct Plan {
@@ -186,8 +185,7 @@ static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayD
         return NULL;
     }
     if (size >= CORE_LARGE_COPY) {
-        Py_BEGIN_ALLOW_THREADS
-        memcpy(info.data, view->buf, size);
+        Py_BEGIN_ALLOW_THREADS memcpy(info.data, view->buf, size);
         Py_END_ALLOW_THREADS
     } else if (size != 0) {
         memcpy(info.data, view->buf, size);
@@ -205,8 +203,7 @@ static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayD
 static bool check_plan(CoreState *state, const Plan *plan, const Py_buffer *view) {
     uint64_t required = 0;
     const char *role = NULL;
-    HurrayStatus status =
-        hurray_descriptor_required_bytes(&plan->fields, 0, &required, &role);
+    HurrayStatus status = hurray_descriptor_required_bytes(&plan->fields, 0, &required, &role);
     if (status != HURRAY_OK) {
         raise_status(state, status);
         return false;
@@ -319,8 +316,7 @@ static PyObject *get_descriptor(PyObject *self, void *closure) {
 
 static PyObject *get_buffer_handles(PyObject *self, void *closure) {
     (void)closure;
-    return buffer_handles_new(core_state_of(self), fields_of(self),
-                              ((TensorObject *)self)->device);
+    return buffer_handles_new(core_state_of(self), fields_of(self), ((TensorObject *)self)->device);
 }
 
 static PyObject *get_buffer_count(PyObject *self, void *closure) {
@@ -359,10 +355,11 @@ static PyObject *get_transpose(PyObject *self, void *closure) {
     return tensor_wrap(core_state_of(self), view);
 }
 
-PyDoc_STRVAR(buffer_doc,
-             "buffer($self, index, /)\n--\n\n"
-             "The bytes of one buffer as a uint8 tensor [byte_size], sharing its memory.\n\n"
-             "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3).");
+PyDoc_STRVAR(
+    buffer_doc,
+    "buffer($self, index, /)\n--\n\n"
+    "The bytes of one buffer as a uint8 tensor [byte_size], sharing its memory.\n\n"
+    "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3).");
 
 static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
     PyObject *number = PyNumber_Index(argument);
@@ -403,13 +400,14 @@ static PyObject *tensor_str(PyObject *self) {
     return call_python(self, "hurray._display", "tensor_str");
 }
 
-PyDoc_STRVAR(to_torch_doc,
-             "to_torch($self, /)\n--\n\n"
-             "A torch.Tensor over the same memory (spec 8.7).\n\n"
-             "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
-             "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
-             "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
-             "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
+PyDoc_STRVAR(
+    to_torch_doc,
+    "to_torch($self, /)\n--\n\n"
+    "A torch.Tensor over the same memory (spec 8.7).\n\n"
+    "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
+    "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
+    "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
+    "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -420,10 +418,8 @@ static PyObject *new_copy(PyObject *self) {
     CoreState *state = core_state_of(self);
     HurrayTensor *copy = NULL;
     HurrayStatus status;
-    Py_BEGIN_ALLOW_THREADS
-    status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
-    Py_END_ALLOW_THREADS
-    if (status != HURRAY_OK) return raise_status(state, status);
+    Py_BEGIN_ALLOW_THREADS status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
+    Py_END_ALLOW_THREADS if (status != HURRAY_OK) return raise_status(state, status);
     return tensor_wrap(state, copy);
 }
 
@@ -447,8 +443,9 @@ static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
 
 /* ---- helpers of the glue for torch ---- */
 
-PyDoc_STRVAR(unpacked_doc, "_unpacked($self, /)\n--\n\n"
-                           "A sub-byte tensor's elements as a row-major uint8 copy, one byte each.");
+PyDoc_STRVAR(unpacked_doc,
+             "_unpacked($self, /)\n--\n\n"
+             "A sub-byte tensor's elements as a row-major uint8 copy, one byte each.");
 
 static PyObject *tensor_unpacked(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -461,10 +458,9 @@ static PyObject *tensor_unpacked(PyObject *self, PyObject *unused) {
     if (status == HURRAY_OK) status = hurray_shape_count(fields.shape, fields.rank, &count);
     if (status == HURRAY_OK) status = hurray_buffer_allocate(count, false, NULL, &buffer);
     if (status != HURRAY_OK) return raise_status(state, status);
-    Py_BEGIN_ALLOW_THREADS
-    status = hurray_tensor_unpack(tensor_of(self), hurray_buffer_info(buffer)->data);
-    Py_END_ALLOW_THREADS
-    if (status == HURRAY_OK) {
+    Py_BEGIN_ALLOW_THREADS status =
+        hurray_tensor_unpack(tensor_of(self), hurray_buffer_info(buffer)->data);
+    Py_END_ALLOW_THREADS if (status == HURRAY_OK) {
         HurrayDescriptorFields bytes = {
             .type_tag = HURRAY_TYPE_UINT8,
             .rank = fields.rank,
@@ -547,18 +543,19 @@ static PyGetSetDef own_getset[] = {
     {NULL},
 };
 
-PyDoc_STRVAR(tensor_doc,
-             "Tensor(buffer, dtype, shape, device=cpu, *, aux_buffers=(), layout=RowMajorLayout(),\n"
-             "       quantization=None, statistics=None, shard=None, extension_type=None,\n"
-             "       member_role=None, byte_offset=0)\n--\n\n"
-             "A tensor: dtype, shape and layout over buffers (spec 8.3).\n\n"
-             "The constructor copies the bytes of `buffer` into 64-aligned memory of its own;\n"
-             "from_numpy, from_dlpack and from_torch share memory instead. `shape` is a sequence of\n"
-             "ints, None where an extent is dynamic. The buffer may be larger than needed, nothing\n"
-             "is inferred from it. A `device` other than the CPU declares a placement: the bytes\n"
-             "stay host memory, and handing out their address is refused.\n\n"
-             "InvalidDescriptorError: shape, layout and dtype do not go together.\n"
-             "BufferError: the buffer is smaller than they need.");
+PyDoc_STRVAR(
+    tensor_doc,
+    "Tensor(buffer, dtype, shape, device=cpu, *, aux_buffers=(), layout=RowMajorLayout(),\n"
+    "       quantization=None, statistics=None, shard=None, extension_type=None,\n"
+    "       member_role=None, byte_offset=0)\n--\n\n"
+    "A tensor: dtype, shape and layout over buffers (spec 8.3).\n\n"
+    "The constructor copies the bytes of `buffer` into 64-aligned memory of its own;\n"
+    "from_numpy, from_dlpack and from_torch share memory instead. `shape` is a sequence of\n"
+    "ints, None where an extent is dynamic. The buffer may be larger than needed, nothing\n"
+    "is inferred from it. A `device` other than the CPU declares a placement: the bytes\n"
+    "stay host memory, and handing out their address is refused.\n\n"
+    "InvalidDescriptorError: shape, layout and dtype do not go together.\n"
+    "BufferError: the buffer is smaller than they need.");
 
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, NULL},

@@ -37,13 +37,27 @@ typedef struct Entries {
     uint64_t count;
 } Entries;
 
+static inline uint32_t form_size(EntryForm form) {
+    return form == ENTRY_HOST_U64 ? 8 : (uint32_t)form;
+}
+
+/* Known when it is compiled. */
+static inline bool host_is_little_endian(void) {
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first == 1;
+}
+
 /* The entry at a position that is there. With a constant form it is a single load. */
 static inline uint64_t load(const uint8_t *data, uint64_t at, EntryForm form) {
     switch (form) {
     case ENTRY_U8: return data[(size_t)at];
     case ENTRY_U16: return load_u16(data + (size_t)at * 2);
     case ENTRY_U32: return load_u32(data + (size_t)at * 4);
-    case ENTRY_U64: return load_u64(data + (size_t)at * 8);
+    case ENTRY_U64: /* compilers make vectors of a plain copy, but not of bytes put together */
+        if (!host_is_little_endian()) return load_u64(data + (size_t)at * 8);
+        break;
     case ENTRY_HOST_U64: break;
     }
     uint64_t value;
@@ -163,17 +177,36 @@ static uint64_t first_outside(const Entries *entries, uint64_t count, Range rang
 
 /* ---- pointers ---- */
 
+/*
+ * Numbers below 2^63, as all that are right are here, are compared by the sign of their difference: with
+ * that, and blocks of a constant size, compilers make vectors of the loops on every processor.
+ */
+#define BLOCK 64u
+#define SIGN (UINT64_C(1) << 63)
+
 static inline bool scan_ascending(const uint8_t *data, uint64_t count, EntryForm form) {
-    bool descends = false;
-    for (uint64_t i = 1; i < count; i++) descends |= load(data, i, form) < load(data, i - 1, form);
-    return !descends;
+    uint64_t signs = load(data, 0, form), i = 1;
+    for (; count - i >= BLOCK; i += BLOCK) {
+        const uint8_t *block = data + (size_t)i * form_size(form);
+        const uint8_t *before = block - form_size(form);
+        for (uint32_t j = 0; j < BLOCK; j++) {
+            uint64_t pointer = load(block, j, form);
+            signs |= pointer | (pointer - load(before, j, form));
+        }
+    }
+    for (; i < count; i++) {
+        uint64_t pointer = load(data, i, form);
+        signs |= pointer | (pointer - load(data, i - 1, form));
+    }
+    return (signs & SIGN) == 0;
 }
 
+/* Whether they do, of at least one; false also when one is 2^63 or more, which none can be. */
 static bool never_decreases(const Entries *pointers, uint64_t count) {
     switch (pointers->form) {
     case ENTRY_U32: return scan_ascending(pointers->data, count, ENTRY_U32);
     case ENTRY_U64: return scan_ascending(pointers->data, count, ENTRY_U64);
-    default: return scan_ascending(pointers->data, count, pointers->form);
+    default: return scan_ascending(pointers->data, count, ENTRY_HOST_U64);
     }
 }
 
@@ -223,16 +256,28 @@ typedef struct Survey {
     bool outside;
 } Survey;
 
+static void survey_one(uint64_t before, uint64_t coordinate, uint64_t extent, Survey *all) {
+    all->descents += coordinate <= before;
+    all->outside |= coordinate >= extent;
+}
+
+/* `count` coordinates, one or more. An extent of 2^63 or more is for the plain loop. */
 static Survey survey(const uint8_t *data, uint64_t count, uint64_t extent) {
-    Survey result = {0, false};
-    uint64_t before = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t coordinate = load(data, i, ENTRY_U64);
-        result.descents += i != 0 && coordinate <= before;
-        result.outside |= coordinate >= extent;
-        before = coordinate;
+    Survey all = {0, load(data, 0, ENTRY_U64) >= extent};
+    uint64_t i = 1, signs = 0;
+    for (; extent <= SIGN && count - i >= BLOCK; i += BLOCK) {
+        const uint8_t *block = data + (size_t)i * 8, *before = block - 8;
+        for (uint32_t j = 0; j < BLOCK; j++) {
+            uint64_t coordinate = load(block, j, ENTRY_U64);
+            signs |= coordinate | (extent - 1 - coordinate);
+            all.descents += (coordinate - load(before, j, ENTRY_U64) - 1) >> 63;
+        }
     }
-    return result;
+    for (; i < count; i++) {
+        survey_one(load(data, i - 1, ENTRY_U64), load(data, i, ENTRY_U64), extent, &all);
+    }
+    all.outside |= (signs & SIGN) != 0; /* and then the descents mean nothing */
+    return all;
 }
 
 /* The descents that are none, because a slice begins there. */
@@ -276,7 +321,9 @@ static HurrayStatus report_coordinate(HurrayViolation *out, const Entries *point
 static HurrayStatus check_coordinates(HurrayViolation *out, const Entries *pointers,
                                       uint64_t parents, const Entries *coordinates,
                                       uint64_t extent) {
-    Survey all = survey(coordinates->data, entry_at(pointers, parents), extent);
+    uint64_t count = entry_at(pointers, parents);
+    if (count == 0) return HURRAY_OK;
+    Survey all = survey(coordinates->data, count, extent);
     if (!all.outside &&
         (all.descents == 0 || all.descents == descents_between(pointers, parents, coordinates))) {
         return HURRAY_OK;

@@ -1,7 +1,7 @@
 /*
- * Verification (src/verify.c): the vectors, sound tensors of every kind, the same with one entry broken,
- * which must be found and named exactly, and small random ones against the rules written out naively.
- * Buffers are mallocs that end where they do, at odd addresses.
+ * Verification (src/verify.c): the vectors, sound tensors of every kind, the same with one entry
+ * broken, which must be found and named exactly, and small random ones against the rules written
+ * out naively. Buffers are mallocs that end where they do, at odd addresses.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static void set(Sample *sample, uint32_t buffer, uint64_t at, uint64_t value) {
     store_u64(sample->blocks[buffer] + 1 + at * 8, value);
 }
 
-/* A buffer that lost what stands from `count` entries on, so that the sanitizer guards its new end. */
+/* A buffer that lost what stands from `count` entries on, so that the sanitizer guards its new end.
+ * */
 static void shorten(Sample *sample, uint32_t buffer, uint64_t count) {
     uint8_t *block = malloc((size_t)count * 8 + 1);
     assert_non_null(block);
@@ -153,8 +154,8 @@ static File read_file(const char *directory, const char *name) {
     return file;
 }
 
-/* Verifies a tensor whose buffers lie one after another, each padded to `alignment`; says where they
- * end. */
+/* Verifies a tensor whose buffers lie one after another, each padded to `alignment`; says where
+ * they end. */
 static HurrayStatus verify_stored(const HurrayDescriptor *descriptor, const uint8_t *bytes,
                                   size_t length, size_t alignment, size_t *out_end,
                                   HurrayViolation *out) {

@@ -24,9 +24,9 @@
  * float8_e8m0 has no value for and unused bits behind the last packed element included. Nor are
  * padding and entries of index and pointer buffers beyond those in use.
  *
- * A dynamic dimension bounds indices only by the largest extent there can be, 2^64 - 2. Where the
- * number of pointers depends on it, they must reach nnz somewhere in the buffer, and are checked up
- * to there. Of a private layout only its author can check the data: it is taken to be right.
+ * A dynamic dimension bounds indices only by 2^64 - 1, which no extent reaches. Where the number of
+ * pointers depends on it, they must reach nnz somewhere in the buffer, and are checked up to there.
+ * Of a private layout only its author can check the data: it is taken to be right.
  *
  * Everything runs in linear time and takes no memory, except that COO tensors which are not in
  * order are searched for duplicates by a radix sort: 32 bytes for each stored element, time

@@ -53,8 +53,7 @@ static void set(Sample *sample, uint32_t buffer, uint64_t at, uint64_t value) {
     store_u64(sample->blocks[buffer] + 1 + at * 8, value);
 }
 
-/* A buffer that lost what stands from `count` entries on, so that the sanitizer guards its new end.
- * */
+/* A buffer that lost what stands from `count` entries on, so that a sanitizer guards its end. */
 static void shorten(Sample *sample, uint32_t buffer, uint64_t count) {
     uint8_t *block = malloc((size_t)count * 8 + 1);
     assert_non_null(block);

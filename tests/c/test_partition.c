@@ -666,7 +666,10 @@ static void finding_at_the_edges(void **state) {
     boxes.rank = HURRAY_MAX_RANK + 1;
     expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_partition_index_create(&boxes, &tree));
     boxes = boxes_of(&set);
-    boxes.count = UINT64_MAX / 8;
+    boxes.rank = HURRAY_MAX_RANK;
+    boxes.count = UINT64_MAX / 8; /* as an array */
+    expect_failure(HURRAY_ERR_OUT_OF_MEMORY, hurray_partition_index_create(&boxes, &tree));
+    boxes.count = UINT64_C(1) << 57; /* as bounds of its nodes */
     expect_failure(HURRAY_ERR_OUT_OF_MEMORY, hurray_partition_index_create(&boxes, &tree));
     boxes = boxes_of(&set);
     extents_of(&set, 50)[0] = UINT64_MAX - 2;

@@ -1,8 +1,8 @@
 /*
  * Hostile sequences of descriptors through the composite validator.
  *
- * The input is a stream (spec 5): descriptors, each followed by the bytes of its buffers. Buffers are
- * stepped over as far as there are bytes, so that sequences can be short. What is read must not
+ * The input is a stream (spec 5): descriptors, each followed by the bytes of its buffers. Buffers
+ * are stepped over as far as there are bytes, so that sequences can be short. What is read must not
  * depend on more than the sequence: a second validator, which was at fault before, says the same. A
  * partition that was accepted holds each element in one member, wherever it is looked up.
  */

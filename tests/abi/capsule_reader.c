@@ -1,8 +1,8 @@
 /*
  * A module that exchanges capsules and knows nothing of libhurray but the layout that
  * <hurray/capsule.h> documents: it includes no header of ours and links no library of ours. As a
- * consumer it reads the two structs and the descriptor's bytes (spec 1); as a producer it makes both,
- * with release functions of its own.
+ * consumer it reads the two structs and the descriptor's bytes (spec 1); as a producer it makes
+ * both, with release functions of its own.
  */
 #include "capsule_reader.h"
 

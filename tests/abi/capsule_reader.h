@@ -24,7 +24,7 @@ typedef struct Reading {
  */
 typedef bool (*ReadCapsule)(void *list, void *context, Reading *reading);
 
-/* Makes the pointer and the context of a capsule over `values`; each release adds 1 to `released`. */
+/* Makes the pointer and the context of a capsule over `values`; each release counts. */
 typedef void (*MakeCapsule)(float *values, uint32_t count, void **list, void **context,
                             int *released);
 

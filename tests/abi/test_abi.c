@@ -1,7 +1,7 @@
 /*
- * The established functions (spec 7.2), as a program knows them that was written before this library:
- * everything is declared here, with no header of ours, and linked to the shared library. What is
- * exercised is that each name is there, takes what it says, and does what it means.
+ * The established functions (spec 7.2), as a program knows them that was written before this
+ * library: everything is declared here, with no header of ours, and linked to the shared library.
+ * What is exercised is that each name is there, takes what it says, and does what it means.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Buffer lists, tensor contexts, and whole tensors in and out of them (src/capsule.c, spec 7.2, 7.3):
- * what goes in comes out, each owner is told exactly once, and what is refused stays the caller's.
+ * Buffer lists, tensor contexts, and whole tensors in and out of them (src/capsule.c, spec 7.2,
+ * 7.3): what goes in comes out, each owner is told exactly once, and what is refused stays the
+ * caller's.
  */
 #include "expect.h"
 

@@ -268,7 +268,7 @@ static void members_of_a_partition_fit(void **state) {
     }
 }
 
-/* That a box is in bounds is a rule of the descriptor; fields that never were one are refused too. */
+/* That a box is in bounds is a rule of the descriptor; others are refused here. */
 static void boxes_are_in_bounds(void **state) {
     static const struct {
         uint64_t rows, at;

@@ -681,7 +681,7 @@ static void finding_at_the_edges(void **state) {
 
 /* ---- cost ---- */
 
-/* Prints how long the check takes, when exact and with one box an element short, and 10^5 lookups. */
+/* Prints how long the check takes, when exact and when one box is too short, and lookups. */
 static void measure_cost(const char *name, Set *set, double most) {
     double start = now();
     HurrayStatus exact = check(set);

@@ -2,6 +2,18 @@
  * Composites (spec 2.10): a head, whose layout says how its members make up one tensor, followed by
  * the members, each a tensor or a head of its own.
  *
+ * The head has the type and shape of the whole, and neither buffers nor byte_offset, quantization
+ * or member section. Where a member belongs is said in sections of its own:
+ *
+ *   partition  each member has a shard section: parent_shape is the shape of the head, and the
+ *              boxes cover it exactly, without overlap
+ *   overlay    each has a shard and a member section: first the base, which spans the whole, then
+ *              corrections in the order in which they apply; no heads
+ *   group      any tensors without a member section
+ *
+ * Members of a partition or overlay have the type of the head; quantized ones go with float16,
+ * bfloat16, float32 and float64. Partition and overlay heads have no dynamic dimension.
+ *
  * The validator takes descriptors in the order of a stream or file and says, after each, whether
  * the item they belong to is complete:
  *

@@ -314,7 +314,7 @@ static HurrayStatus check_record(const HurrayBufferRecord *record, const HurrayB
                     handle->byte_size, handle->alignment, handle->device_tag);
 }
 
-/* Buffers over the records that do not own them yet: their release is set free to run at the end. */
+/* Buffers over the records that do not own them yet: their release is set free at the end. */
 static HurrayStatus wrap_records(const HurrayBufferListHead *list,
                                  const HurrayDescriptorFields *fields, Imported *imported,
                                  HurrayBuffer **buffers, uint32_t *made) {

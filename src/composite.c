@@ -83,8 +83,8 @@ uint32_t hurray_composite_validator_depth(const HurrayCompositeValidator *valida
 
 #define PATH_SIZE (12u * HURRAY_MAX_COMPOSITE_DEPTH + 1u)
 
-/* "2.0.14": positions in the outermost `depth` open heads, of the member at hand or of the head after
- * them. */
+/* "2.0.14": positions in the outermost `depth` open heads, of the member at hand or of the head
+ * after them. */
 static const char *member_path(const HurrayCompositeValidator *validator, uint32_t depth,
                                char path[PATH_SIZE]) {
     size_t used = 0;
@@ -112,7 +112,8 @@ static HurrayStatus fail_in_head(const HurrayCompositeValidator *validator, Hurr
 
 /* ---- members against their head ---- */
 
-/* Quantized members decode to real numbers, which any of the usual float types holds by declaration. */
+/* Quantized members decode to real numbers, which any of the usual float types holds by
+ * declaration. */
 static bool accepts_quantized(uint8_t type_tag) {
     return type_tag == HURRAY_TYPE_FLOAT16 || type_tag == HURRAY_TYPE_BFLOAT16 ||
            type_tag == HURRAY_TYPE_FLOAT32 || type_tag == HURRAY_TYPE_FLOAT64;
@@ -237,8 +238,8 @@ static HurrayStatus keep_box(OpenHead *head, const HurrayDescriptorFields *membe
     return HURRAY_OK;
 }
 
-/* Whether an empty box lies inside another: along each dimension it begins and ends within, and where
- * it has no extent, not at the edge. That other one cannot be empty. */
+/* Whether an empty box lies inside another: along each dimension it begins and ends within, and
+ * where it has no extent, not at the edge. That other one cannot be empty. */
 static bool lies_inside(const OpenHead *head, size_t empty, size_t other) {
     for (uint32_t k = 0; k < head->rank; k++) {
         uint64_t low = head->offsets[empty * head->rank + k];
@@ -251,8 +252,8 @@ static bool lies_inside(const OpenHead *head, size_t empty, size_t other) {
     return true;
 }
 
-/* That no empty box lies inside another, where the boxes are a partition: the other one would be the
- * only one that holds the place where the empty one begins. */
+/* That no empty box lies inside another, where the boxes are a partition: the other one would be
+ * the only one that holds the place where the empty one begins. */
 static HurrayStatus check_empty_box(const OpenHead *head, const HurrayPartitionIndex *index,
                                     size_t empty) {
     uint64_t other;

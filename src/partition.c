@@ -6,15 +6,15 @@
  * Seen along one dimension that sum is piecewise constant, so it is 0 when at every coordinate the
  * boxes that begin there and those that end there (with the sign turned) add up to 0 — the same
  * question about their cross-sections, in one dimension less. Equal cross-sections are added up
- * first: in a grid whatever ends at a coordinate begins there again, and everything cancels at once.
- * That makes n boxes cost n log n per dimension.
+ * first: in a grid whatever ends at a coordinate begins there again, and everything cancels at
+ * once. That makes n boxes cost n log n per dimension.
  *
  * Arrangements that do not cancel could double at each dimension. Past a budget the work is left to
  * random measures, which take n steps for any arrangement: give each interval between coordinates a
- * random length; in an exact cover the volumes of the boxes add up to that of the shape whatever the
- * lengths, in any other only by chance. (The difference is a polynomial in the lengths, of degree 1
- * in each dimension, whose coefficients are the signed corners of the boxes; it is the zero
- * polynomial just when the cover is exact.)
+ * random length; in an exact cover the volumes of the boxes add up to that of the shape whatever
+ * the lengths, in any other only by chance. (The difference is a polynomial in the lengths, of
+ * degree 1 in each dimension, whose coefficients are the signed corners of the boxes; it is the
+ * zero polynomial just when the cover is exact.)
  *
  * What is found wrong is then named by a sweep that compares pairs, as many as a limit allows.
  */
@@ -99,8 +99,8 @@ static void merge(const Cover *cover, uint32_t from, const Event *events, size_t
     }
 }
 
-/* Sorts by coordinate, then by cross-section in dimensions `from` …: a merge sort from the bottom up.
- * `spare` is as large as `events`; the result is in `events`. */
+/* Sorts by coordinate, then by cross-section in dimensions `from` …: a merge sort from the bottom
+ * up. `spare` is as large as `events`; the result is in `events`. */
 static void sort_events(const Cover *cover, uint32_t from, Event *events, Event *spare,
                         size_t count) {
     Event *source = events, *target = spare;
@@ -133,7 +133,7 @@ static size_t group_end(const Event *events, size_t start, size_t count) {
     return end;
 }
 
-/* Adds up equal cross-sections at equal coordinates, in place; the number of events that is left. */
+/* Adds up equal cross-sections at equal coordinates, in place; the number that is left. */
 static size_t cancel(const Cover *cover, uint32_t from, Event *events, size_t count) {
     size_t kept = 0;
     for (size_t i = 0; i < count;) {
@@ -183,9 +183,9 @@ static Verdict sum_groups(Cover *cover, uint32_t from, const Event *events, size
 }
 
 /*
- * Whether the weighted items, in dimensions `dimension` …, add up to 0 everywhere. Recurses once per
- * dimension. A group holds one side of a box, not both, as the box is not empty: never more items
- * than the boxes there are, so that sizes that fit at first fit on every level.
+ * Whether the weighted items, in dimensions `dimension` …, add up to 0 everywhere. Recurses once
+ * per dimension. A group holds one side of a box, not both, as the box is not empty: never more
+ * items than the boxes there are, so that sizes that fit at first fit on every level.
  */
 static Verdict sum_is_zero(Cover *cover, uint32_t dimension, const Event *items, size_t count) {
     while (dimension < cover->rank && is_uniform(cover, dimension, items, count)) dimension++;
@@ -212,8 +212,8 @@ static Verdict sum_is_zero(Cover *cover, uint32_t dimension, const Event *items,
 
 /* ---- random measures ---- */
 
-/* Volumes are counted modulo the prime 2^31 − 1, in four ways at once: together they agree by chance
- * with a probability below (64 / 2^31)^4 = 2^−100. */
+/* Volumes are counted modulo the prime 2^31 − 1, in four ways at once: together they agree by
+ * chance with a probability below (64 / 2^31)^4 = 2^−100. */
 #define PRIME UINT64_C(0x7FFFFFFF)
 #define WAYS 4
 
@@ -312,8 +312,8 @@ typedef enum Search {
     GAVE_UP
 } Search;
 
-/* Goes through boxes sorted along a dimension, comparing each with those that have not ended yet, of
- * which `open` keeps a list. */
+/* Goes through boxes sorted along a dimension, comparing each with those that have not ended yet,
+ * of which `open` keeps a list. */
 static Search find_overlap(const Cover *cover, uint32_t dimension, const Event *events,
                            uint64_t *open, size_t count, uint64_t pairs, uint64_t pair[2]) {
     size_t open_count = 0;
@@ -415,7 +415,7 @@ static HurrayStatus check_scalar(uint64_t count) {
     return count == 0 ? fail_missing(1, 1) : fail_pair((uint64_t[]){0, 1});
 }
 
-/* The boxes that hold elements, and the dimensions in which some of them do not reach all the way. */
+/* The boxes that hold elements, and the dimensions in which some do not reach all the way. */
 static size_t collect(Cover *cover, Event *items) {
     const HurrayBoxes *boxes = cover->boxes;
     bool cut[HURRAY_MAX_RANK] = {false};
@@ -432,7 +432,7 @@ static size_t collect(Cover *cover, Event *items) {
     return count;
 }
 
-/* Room for the boxes and the shape; NULL when there is none. Eight times that is a size_t as well. */
+/* Room for the boxes and the shape, or NULL. Eight times that is a size_t as well. */
 static Event *allocate_items(uint64_t count) {
     size_t size;
     if (!checked_size(count, &size) || size >= SIZE_MAX / sizeof(Event) / 8) return NULL;

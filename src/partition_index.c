@@ -14,11 +14,12 @@
 
 /* More boxes than this are split. */
 #define LEAF_SIZE 4u
-/* Splitting in halves, a tree over 2^64 boxes would not be deeper. A search keeps one node a level. */
-#define MAX_DEPTH 64u
+/* Nodes that wait during a search: one a level, and a cut leaves a quarter or more on each side, so
+ * that a tree over 2^64 boxes has log_{4/3} 2^64 < 155 levels. */
+#define MAX_WAITING 160u
 
-/* Boxes order[first] … order[first + count − 1]; children are nodes `child` and `child + 1`, 0 for a
- * leaf. */
+/* Boxes order[first] … order[first + count − 1]; children are nodes `child` and `child + 1`, 0 for
+ * a leaf. */
 typedef struct Node {
     size_t first;
     size_t count;
@@ -103,8 +104,8 @@ static void sort_order(const HurrayPartitionIndex *tree, uint32_t dimension, siz
     }
 }
 
-/* Where to cut sorted boxes: the middle, or the change of key nearest to it within the inner half, so
- * that a cut runs between boxes rather than through a row of them. */
+/* Where to cut sorted boxes: the middle, or the change of key nearest to it within the inner half,
+ * so that a cut runs between boxes rather than through a row of them. */
 static size_t cut_near_middle(const HurrayPartitionIndex *tree, uint32_t dimension,
                               const size_t *order, size_t count) {
     size_t middle = count / 2;
@@ -237,10 +238,8 @@ static size_t find_in_leaf(const HurrayPartitionIndex *tree, const Node *leaf,
 }
 
 static size_t find(const HurrayPartitionIndex *tree, const uint64_t *index) {
-    /* Both children of a node may hold the index, so that one waits while the other is searched. A
-     * cut leaves at least a quarter on each side: log_{4/3} 2^64 levels at the most, each with one
-     * node waiting. */
-    size_t waiting[3 * MAX_DEPTH], count = 0;
+    /* Both children of a node may hold the index: one waits while the other is searched. */
+    size_t waiting[MAX_WAITING], count = 0;
     waiting[count++] = 0;
     while (count != 0) {
         size_t at = waiting[--count];

@@ -332,7 +332,7 @@ static HurrayStatus find_leaf(const HurrayDescriptorFields *fields, const Hurray
 /* Opens the children of `parent`. They begin where those of the parent before it ended. */
 static HurrayStatus open_children(HurraySparseCursor *cursor, const Tree *tree, uint32_t level,
                                   uint64_t parent) {
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
     HurrayStatus status = children(tree, level, parent, &begin, &end);
     if (status != HURRAY_OK) return status;
     if (begin != cursor->place[level]) {
@@ -450,7 +450,7 @@ static HurrayStatus read_pages(const HurrayDescriptorFields *fields, const Hurra
 HurrayStatus hurray_paged_capacity(const HurrayDescriptorFields *fields, const HurrayBytes *buffers,
                                    uint64_t sequence, uint64_t *out_tokens) {
     if (out_tokens == NULL) return hri_fail_null("out_tokens");
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
     HurrayStatus status = read_pages(fields, buffers, sequence, &begin, &end);
     if (status != HURRAY_OK) return status;
     if (!checked_mul_u64(end - begin, fields->layout.paged.page_size, out_tokens)) {
@@ -464,7 +464,7 @@ HurrayStatus hurray_paged_capacity(const HurrayDescriptorFields *fields, const H
 /* The page in the pool that token `token` of a sequence lies on. */
 static HurrayStatus find_page(const HurrayDescriptorFields *fields, const HurrayBytes *buffers,
                               uint64_t sequence, uint64_t token, uint64_t *out) {
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
     HurrayStatus status = read_pages(fields, buffers, sequence, &begin, &end);
     if (status != HURRAY_OK) return status;
     const HurrayBlockPagedLayout *paged = &fields->layout.paged;

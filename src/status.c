@@ -61,6 +61,7 @@ const char *hurray_status_name(HurrayStatus status) {
     case HURRAY_ERR_UNSUPPORTED: return "HURRAY_ERR_UNSUPPORTED";
     case HURRAY_ERR_COPY_REQUIRED: return "HURRAY_ERR_COPY_REQUIRED";
     case HURRAY_ERR_BAD_PRODUCER: return "HURRAY_ERR_BAD_PRODUCER";
+    case HURRAY_ERR_DATA_INVALID: return "HURRAY_ERR_DATA_INVALID";
     default: return "unknown status";
     }
 }

@@ -181,6 +181,18 @@ HurrayStatus hurray_tensor_check_readable(const HurrayTensor *tensor, bool stage
     return HURRAY_OK;
 }
 
+HurrayStatus hurray_tensor_verify(const HurrayTensor *tensor, HurrayViolation *out) {
+    HurrayStatus status = hurray_tensor_check_readable(tensor, true);
+    if (status != HURRAY_OK) return status;
+    HurrayBytes buffers[HURRAY_MAX_BUFFERS];
+    uint32_t count = tensor->descriptor.fields.buffer_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const HurrayBufferInfo *info = hurray_buffer_info(tensor->buffers[i]);
+        buffers[i] = (HurrayBytes){info->data, info->byte_size};
+    }
+    return hurray_verify(&tensor->descriptor.fields, buffers, count, out);
+}
+
 /* ---- views ---- */
 
 /* A tensor of valid fields that shares buffers with another one. */

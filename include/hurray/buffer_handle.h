@@ -1,5 +1,6 @@
 /*
- * What a descriptor says about one buffer (spec 1.5): sizes and promises, no address.
+ * What a descriptor says about one buffer (spec 1.5): sizes and promises, no address. Zero tags are
+ * a buffer on the CPU whose bytes may be read at once.
  */
 #ifndef HURRAY_BUFFER_HANDLE_H
 #define HURRAY_BUFFER_HANDLE_H
@@ -11,7 +12,8 @@
 HURRAY_BEGIN_DECLS
 
 typedef struct HurrayBufferHandle {
-    uint64_t byte_size;   /* 0: an empty buffer, whose pointer may be NULL */
+    /* At least hurray_descriptor_required_bytes. 0: an empty buffer, whose pointer may be NULL. */
+    uint64_t byte_size;
     uint32_t alignment;   /* bytes, a power of two; at least 64 unless the buffer is empty */
     uint8_t device_tag;   /* HURRAY_DEVICE_… */
     uint8_t sync_mode;    /* HURRAY_SYNC_…; producer_synced on the CPU */

@@ -3,8 +3,9 @@
  * context with the descriptor's bytes.
  *
  * In Python they travel as a PyCapsule named "hurray_tensor" whose pointer is the list and whose
- * context (PyCapsule_GetContext) is the tensor context. Each begins with a head of frozen layout, so
- * that code which does not link this library, or carries another copy of it, can read them:
+ * context (PyCapsule_GetContext) is the tensor context. Each begins with a head of frozen layout (a
+ * pointer to one is cast to a pointer to its head), so that code which does not link this library,
+ * or carries another copy of it, can read them:
  *
  *     HurrayBufferListHead *list = PyCapsule_GetPointer(capsule, "hurray_tensor");
  *     HurrayTensorContextHead *context = PyCapsule_GetContext(capsule);

@@ -68,8 +68,9 @@ HURRAY_API HurrayStatus hurray_descriptor_validate(const HurrayDescriptorFields 
 
 /*
  * The least size in bytes of one of the layout's own buffers, so that everything the shape reaches
- * lies inside (spec 2), and what that buffer is for ("data", …; out_role may be NULL). The buffer
- * table of `fields` is not looked at. A dynamic dimension leaves only byte_offset known.
+ * lies inside (spec 2), and what that buffer is for ("data", …; out_role may be NULL). Padding of
+ * quantized tensors is counted in; quantization.h says how large buffers of parameters are. The
+ * buffer table of `fields` is not looked at. A dynamic dimension leaves only byte_offset known.
  * HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the layout's buffers; else what validate says of the rest.
  */
 HURRAY_API HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorFields *fields,

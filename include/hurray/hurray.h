@@ -15,6 +15,7 @@
  *   print.h         the annotated table of a descriptor
  *   address.h       logical index -> element offset -> byte and bit
  *   sparse.h        what sparse and block-paged tensors store, and where
+ *   verify.h        whether indices, pointers and scales in the buffers are what they must be
  *   pack.h          sub-byte elements <-> one byte each
  *   transcode.h     copying between strided arrangements of elements
  *   buffer.h        memory with an owner
@@ -48,5 +49,6 @@
 #include "status.h"
 #include "tensor.h"
 #include "transcode.h"
+#include "verify.h"
 
 #endif

@@ -1,5 +1,9 @@
 /*
  * Layouts (spec 2): where element [i_0, i_1, …] of a tensor lies in its buffers.
+ *
+ * Buffer 0 holds the elements, little-endian; dense layouts have no other. Those of sparse and
+ * block-paged layouts are listed below. hurray_descriptor_required_bytes says how large each has to
+ * be. Buffers of quantization parameters come after those of the layout.
  */
 #ifndef HURRAY_LAYOUT_H
 #define HURRAY_LAYOUT_H
@@ -39,7 +43,11 @@ typedef struct HurrayTileLevel {
     const int64_t *inner_strides; /* i64[rank] in elements, when inner_layout is strided */
 } HurrayTileLevel;
 
-/* Tiled (spec 2.3). Tensors are split into tiles, edge tiles stored whole. */
+/*
+ * Tiled (spec 2.3). Tensors are split into tiles, edge tiles stored whole. Element `i` lies in tile
+ * t[k] = i[k] / tile_shape[k], there at e[k] = i[k] % tile_shape[k], and in the buffer at the
+ * element offset outer(t) · (elements of a tile) + inner(e).
+ */
 typedef struct HurrayTiledLayout {
     uint32_t level_count;          /* 1 … 8; all but the last have inner_layout tiled */
     const HurrayTileLevel *levels; /* outermost first */
@@ -51,7 +59,18 @@ typedef struct HurrayHilbertLayout {
     uint32_t rank; /* that of the tensor, >= 2 */
 } HurrayHilbertLayout;
 
-/* COO, CSR, CSC, CSF (spec 2.6 – 2.8): `nnz` stored elements. */
+/*
+ * COO, CSR, CSC, CSF (spec 2.6 – 2.8): `nnz` stored elements. Their buffers, in this order; indices
+ * and pointers are u64, little-endian:
+ *
+ *   COO  values; indices, rank of them for each value: those of one value, then those of the next
+ *   CSR  values, row after row; col_indices, one for each value, increasing within a row;
+ *        row_ptr, rows + 1 of them: row r is values row_ptr[r] … row_ptr[r + 1] − 1
+ *   CSC  values, column after column; row_indices; col_ptr, likewise
+ *   CSF  values; then for each level its pos and its crd: node p of the level above has the
+ *        children pos[p] … pos[p + 1] − 1 of this one, whose indices are in crd; the first level
+ *        has one parent, and the nodes of the last are the values
+ */
 typedef struct HurraySparseLayout {
     uint64_t nnz;
     bool is_sorted;             /* COO: lexicographically, dimension 0 first */
@@ -66,7 +85,12 @@ enum {
 /* HurrayBlockPagedLayout.layer_index: no layer. */
 #define HURRAY_NO_LAYER UINT32_MAX
 
-/* Block-paged (spec 2.9): tokens of sequences in pages of a pool, found through a block table. */
+/*
+ * Block-paged (spec 2.9): tokens of sequences in pages of a pool, found through a block table. The
+ * shape is [tokens, heads, head_dim]. Buffers: page_pool, the pages one after another, each
+ * [page_size, heads, head_dim]; block_table, the pages of all sequences in order; seq_ptr,
+ * num_seqs + 1 of them: sequence s has the pages seq_ptr[s] … seq_ptr[s + 1] − 1 of block_table.
+ */
 typedef struct HurrayBlockPagedLayout {
     uint32_t page_size;  /* tokens per page, >= 1 */
     uint64_t num_pages;  /* in the pool */
@@ -88,7 +112,10 @@ enum {
     HURRAY_COMBINE_ADD = 2
 };
 
-/* The head of a composite (spec 2.10): the next `member_count` tensors belong to it. */
+/*
+ * The head of a composite (spec 2.10): the next `member_count` tensors belong to it. composite.h
+ * says what these and the head have to be like.
+ */
 typedef struct HurrayCompositeLayout {
     uint8_t composition_rule; /* HURRAY_RULE_… */
     uint8_t combine_op;       /* overlay: HURRAY_COMBINE_REPLACE or _ADD; else 0 */

@@ -1,6 +1,43 @@
 /*
  * Quantization schemes (spec 3): how stored integers and small floats stand for real values. The
  * library carries and checks the parameters; it does not compute with them.
+ *
+ *   scheme       type_tag of the stored elements           parameters
+ *   per_tensor   int8 … uint32, int4, uint4, int2, uint2   in the descriptor
+ *   per_channel  the same                                  float32 scales, int32 zero points
+ *   per_block    int8, uint8, int4, uint4, int2, uint2     float scales, int32 zero points
+ *   nf4          uint4                                     float32 scales
+ *   mxfp         float8_e4m3, float8_e5m2, float4_e2m1,    float8_e8m0 scales
+ *                float6_e2m3, float6_e3m2, int8, int4
+ *
+ * Scales stand in a buffer behind those of the layout, zero points in another, or behind the scales
+ * in the same. Both are little-endian, and their buffers have exactly the size that follows from
+ * their number: shape[axis] of each for per-channel, else one for each block.
+ *
+ * A block is `block_size` elements along `axis`; there are blocks_per_axis = ceil(shape[axis] /
+ * block_size) side by side. An element is in block
+ *
+ *     outer · blocks_per_axis + index[axis] / block_size
+ *
+ * where `outer` is the row-major index over the other dimensions. block_size is a power of two: for
+ * per-block at least 2 and for NF4 at least 8, for both at most shape[axis], unless that is 0; for
+ * MXFP 16 … 2048 and a divisor of shape[axis].
+ *
+ * Padding: a partial last block (per-block, NF4) is stored in full in row-major and column-major
+ * tensors. Everything lies as if the extent of the axis were blocks_per_axis · block_size; elements
+ * behind the real extent are written as zero and ignored. hurray_address_strides and
+ * hurray_descriptor_required_bytes count that in. Other layouts store no such padding.
+ *
+ * A block-paged tensor has no NF4 and no MXFP, per-channel along axis 1 or 2 only, and per-block
+ * along axis 0 with its page_size as block_size: then there is a pair for each token that the pool
+ * has room for, num_pages · page_size of them.
+ *
+ * The levels of NF4, for q = 0 … 15:
+ *
+ *     −1.0, −0.6961928009986877, −0.5250730514526367, −0.39491748809814453,
+ *     −0.28444138169288635, −0.18477343022823334, −0.09105003625154495, 0.0,
+ *     0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+ *     0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0
  */
 #ifndef HURRAY_QUANTIZATION_H
 #define HURRAY_QUANTIZATION_H

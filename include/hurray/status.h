@@ -35,7 +35,8 @@ enum {
     HURRAY_ERR_INVALID_ARGUMENT = -13, /* a value that no tensor could make right */
     HURRAY_ERR_UNSUPPORTED = -14,      /* valid, but not by this path */
     HURRAY_ERR_COPY_REQUIRED = -15,    /* the caller forbade the copy that would be needed */
-    HURRAY_ERR_BAD_PRODUCER = -16      /* what another library handed over breaks its contract */
+    HURRAY_ERR_BAD_PRODUCER = -16,     /* what another library handed over breaks its contract */
+    HURRAY_ERR_DATA_INVALID = -17      /* bytes in the buffers break a rule (see verify.h) */
 };
 
 /* The constant's name, "HURRAY_ERR_INVALID_MAGIC"; "unknown status" for any other number. */

@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "descriptor.h"
 #include "status.h"
+#include "verify.h"
 
 HURRAY_BEGIN_DECLS
 
@@ -61,6 +62,12 @@ HURRAY_API void *hurray_tensor_data(const HurrayTensor *tensor);
  * `staged_too`.
  */
 HURRAY_API HurrayStatus hurray_tensor_check_readable(const HurrayTensor *tensor, bool staged_too);
+
+/*
+ * hurray_verify of the tensor's descriptor and buffers, which must be readable or staged on the host
+ * (else HURRAY_ERR_UNSUPPORTED): whether indices, pointers and scales in them are what they must be.
+ */
+HURRAY_API HurrayStatus hurray_tensor_verify(const HurrayTensor *tensor, HurrayViolation *out);
 
 /*
  * The view with the two dimensions exchanged, sharing the buffer: row-major <-> column-major, or

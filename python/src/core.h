@@ -20,22 +20,22 @@
 /* ---- module state ---- */
 
 /* Attribute and keyword names that are looked up on hot paths, interned once. X(identifier) */
-#define CORE_NAMES(X) \
-    X(__array__) \
-    X(__array_interface__) \
-    X(__dlpack__) \
+#define CORE_NAMES(X)            \
+    X(__array__)                 \
+    X(__array_interface__)       \
+    X(__dlpack__)                \
     X(__dlpack_c_exchange_api__) \
-    X(__dlpack_device__) \
-    X(__hurray__) \
-    X(astype) \
-    X(copy) \
-    X(device) \
-    X(dl_device) \
-    X(is_conj) \
-    X(is_neg) \
-    X(dtype) \
-    X(max_version) \
-    X(requires_grad) \
+    X(__dlpack_device__)         \
+    X(__hurray__)                \
+    X(astype)                    \
+    X(copy)                      \
+    X(device)                    \
+    X(dl_device)                 \
+    X(is_conj)                   \
+    X(is_neg)                    \
+    X(dtype)                     \
+    X(max_version)               \
+    X(requires_grad)             \
     X(stream)
 
 #define CORE_MAX_METHODS 40
@@ -78,12 +78,12 @@ typedef struct CoreState {
 
     /* numpy.c */
     PyTypeObject *AlignedAllocatorType;
-    void *numpy_api;        /* NumPy's C API table, NULL until NumPy is first needed */
+    void *numpy_api;          /* NumPy's C API table, NULL until NumPy is first needed */
     PyObject *ml_dtypes[256]; /* descr objects by tag, filled when ml_dtypes is first needed */
     bool ml_dtypes_loaded;
 
     /* dlpack.c */
-    PyObject *exchange_api; /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
+    PyObject *exchange_api;       /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
     PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
 
     struct {
@@ -119,7 +119,7 @@ int errors_setup(PyObject *module, CoreState *state);
  * Sets the exception of a failed library call, with the library's message, and returns NULL.
  * This is the one place where a HurrayStatus becomes a class:
  *   INVALID_MAGIC, VERSION_MISMATCH, INVALID_LAYOUT, INVALID_TYPE, INVALID_SYNC_MODE,
- *   SYNC_MODE_MISMATCH, INTERNAL (quantization, composite) -> InvalidDescriptorError
+ *   SYNC_MODE_MISMATCH, INTERNAL (quantization, composite), DATA_INVALID -> InvalidDescriptorError
  *   BUFFER_TOO_SMALL, BAD_PRODUCER, NULL_POINTER -> hurray.BufferError
  *   INDEX_OUT_OF_BOUNDS -> IndexError   OUT_OF_MEMORY -> MemoryError
  *   INVALID_ARGUMENT -> ValueError      UNSUPPORTED -> UnsupportedError
@@ -192,8 +192,7 @@ bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint
 /* ---- tensor.c ---- */
 
 typedef struct TensorObject {
-    PyObject_HEAD
-    HurrayTensor *tensor;
+    PyObject_HEAD HurrayTensor *tensor;
     PyObject *device; /* the Device of all buffers */
     PyObject *weak_references;
 } TensorObject;
@@ -264,7 +263,7 @@ bool numpy_describe_array(CoreState *state, PyObject *array, uint8_t *type_tag, 
 PyObject *tensor_through_numpy(CoreState *state, PyObject *object, HurrayCopy copy);
 /* A row-major copy of a Tensor with elements of another type, converted by NumPy. */
 PyObject *tensor_cast(CoreState *state, PyObject *tensor, uint8_t type_tag);
-extern PyMethodDef numpy_tensor_methods[];   /* __array__, to_numpy */
-extern PyGetSetDef numpy_tensor_getset[];    /* __array_interface__ */
+extern PyMethodDef numpy_tensor_methods[]; /* __array__, to_numpy */
+extern PyGetSetDef numpy_tensor_getset[];  /* __array_interface__ */
 
 #endif

@@ -123,7 +123,8 @@ static HurrayTensor *copy_for_export(CoreState *state, HurrayTensor *tensor) {
     HurrayTensor *copy = NULL;
     HurrayStatus status = hurray_tensor_check_dlpack(tensor);
     if (status == HURRAY_OK) {
-        Py_BEGIN_ALLOW_THREADS status = hurray_tensor_copy(tensor, NULL, &copy);
+        Py_BEGIN_ALLOW_THREADS
+        status = hurray_tensor_copy(tensor, NULL, &copy);
         Py_END_ALLOW_THREADS
     }
     if (status != HURRAY_OK) refuse_export(state, status);
@@ -233,7 +234,8 @@ static PyObject *import_versioned(CoreState *state, HurrayDLManagedTensorVersion
     /* Nothing but the version may be read before it is known. */
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
         is_large_copy(&managed->dl_tensor, copy)) {
-        Py_BEGIN_ALLOW_THREADS status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
+        Py_BEGIN_ALLOW_THREADS
+        status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
         Py_END_ALLOW_THREADS
     } else {
         status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
@@ -245,8 +247,8 @@ static PyObject *import_legacy(CoreState *state, HurrayDLManagedTensor *managed,
     HurrayTensor *tensor = NULL;
     HurrayStatus status;
     if (is_large_copy(&managed->dl_tensor, copy)) {
-        Py_BEGIN_ALLOW_THREADS status =
-            hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
+        Py_BEGIN_ALLOW_THREADS
+        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
         Py_END_ALLOW_THREADS
     } else {
         status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);

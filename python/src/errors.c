@@ -2,9 +2,9 @@
 #include "core.h"
 
 typedef struct ErrorSpec {
-    size_t slot;        /* in CoreState */
-    const char *name;   /* qualified */
-    PyObject **base;    /* a built-in */
+    size_t slot;      /* in CoreState */
+    const char *name; /* qualified */
+    PyObject **base;  /* a built-in */
     const char *doc;
 } ErrorSpec;
 
@@ -54,9 +54,9 @@ int errors_setup(PyObject *module, CoreState *state) {
         "built-in BufferError too, as consumers of those protocols expect (spec 8.1).",
         PyExc_BufferError, state->UnsupportedError);
     if (state->ExportRefused == NULL) return -1;
-    state->MissingName = new_double_error(
-        "hurray.MissingNameError", "A file has no tensor of this name (spec 8.1).",
-        state->FileError, PyExc_KeyError);
+    state->MissingName =
+        new_double_error("hurray.MissingNameError", "A file has no tensor of this name (spec 8.1).",
+                         state->FileError, PyExc_KeyError);
     return state->MissingName == NULL ? -1 : 0;
 }
 
@@ -68,7 +68,8 @@ static PyObject *exception_of(CoreState *state, HurrayStatus status) {
     case HURRAY_ERR_INVALID_TYPE:
     case HURRAY_ERR_INVALID_SYNC_MODE:
     case HURRAY_ERR_SYNC_MODE_MISMATCH:
-    case HURRAY_ERR_INTERNAL: return state->InvalidDescriptorError;
+    case HURRAY_ERR_INTERNAL:
+    case HURRAY_ERR_DATA_INVALID: return state->InvalidDescriptorError;
     case HURRAY_ERR_BUFFER_TOO_SMALL:
     case HURRAY_ERR_BAD_PRODUCER:
     case HURRAY_ERR_NULL_POINTER: return state->BufferError;

@@ -40,8 +40,10 @@ static HurrayStatus adopt_copy(const HostArray *array, uint64_t bytes, HurrayCop
         return adopt(array, NULL, NULL, copy, out);
     }
     HurrayStatus status;
-    Py_BEGIN_ALLOW_THREADS status = adopt(array, NULL, NULL, copy, out);
-    Py_END_ALLOW_THREADS return status;
+    Py_BEGIN_ALLOW_THREADS
+    status = adopt(array, NULL, NULL, copy, out);
+    Py_END_ALLOW_THREADS
+    return status;
 }
 
 PyObject *host_array_adopt(CoreState *state, const HostArray *array, PyObject *owner,

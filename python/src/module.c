@@ -7,8 +7,7 @@ static int (*const setups[])(PyObject *, CoreState *) = {
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
-    PyTypeObject *type =
-        (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
     if (type == NULL) return NULL;
     if (PyModule_AddType(module, type) < 0) {
         Py_DECREF(type);
@@ -48,19 +47,21 @@ static int execute(PyObject *module) {
         if (setups[i](module, state) < 0) return -1;
     }
     if (PyModule_AddStringConstant(module, "__version__", HURRAY_VERSION) < 0) return -1;
-    return PyModule_AddIntConstant(module, "MIN_BUFFER_ALIGNMENT", HURRAY_MIN_BUFFER_ALIGNMENT) < 0 ||
+    return PyModule_AddIntConstant(module, "MIN_BUFFER_ALIGNMENT", HURRAY_MIN_BUFFER_ALIGNMENT) <
+                       0 ||
                    PyModule_AddIntConstant(module, "PAGE_ALIGNMENT", HURRAY_PAGE_ALIGNMENT) < 0
                ? -1
                : 0;
 }
 
 /* Every reference the state holds, once, for traverse and clear alike. */
-#define STATE_REFERENCES(X) \
-    X(InvalidDescriptorError) X(BufferError) X(CopyRequiredError) X(UnsupportedError) X(FileError) \
-    X(StreamError) X(InternalError) X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType) \
-    X(cpu) X(LayoutType) X(RowMajorLayoutType) X(ColMajorLayoutType) X(StridedLayoutType) \
-    X(DescriptorType) X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) X(exchange_api) \
-    X(dlpack_max_version)
+#define STATE_REFERENCES(X)                                                                 \
+    X(InvalidDescriptorError)                                                               \
+    X(BufferError) X(CopyRequiredError) X(UnsupportedError) X(FileError) X(StreamError)     \
+        X(InternalError) X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType) X(cpu)  \
+            X(LayoutType) X(RowMajorLayoutType) X(ColMajorLayoutType) X(StridedLayoutType)  \
+                X(DescriptorType) X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) \
+                    X(exchange_api) X(dlpack_max_version)
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);

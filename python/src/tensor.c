@@ -185,7 +185,8 @@ static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayD
         return NULL;
     }
     if (size >= CORE_LARGE_COPY) {
-        Py_BEGIN_ALLOW_THREADS memcpy(info.data, view->buf, size);
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(info.data, view->buf, size);
         Py_END_ALLOW_THREADS
     } else if (size != 0) {
         memcpy(info.data, view->buf, size);
@@ -418,8 +419,10 @@ static PyObject *new_copy(PyObject *self) {
     CoreState *state = core_state_of(self);
     HurrayTensor *copy = NULL;
     HurrayStatus status;
-    Py_BEGIN_ALLOW_THREADS status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
-    Py_END_ALLOW_THREADS if (status != HURRAY_OK) return raise_status(state, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
+    Py_END_ALLOW_THREADS
+    if (status != HURRAY_OK) return raise_status(state, status);
     return tensor_wrap(state, copy);
 }
 
@@ -458,9 +461,10 @@ static PyObject *tensor_unpacked(PyObject *self, PyObject *unused) {
     if (status == HURRAY_OK) status = hurray_shape_count(fields.shape, fields.rank, &count);
     if (status == HURRAY_OK) status = hurray_buffer_allocate(count, false, NULL, &buffer);
     if (status != HURRAY_OK) return raise_status(state, status);
-    Py_BEGIN_ALLOW_THREADS status =
-        hurray_tensor_unpack(tensor_of(self), hurray_buffer_info(buffer)->data);
-    Py_END_ALLOW_THREADS if (status == HURRAY_OK) {
+    Py_BEGIN_ALLOW_THREADS
+    status = hurray_tensor_unpack(tensor_of(self), hurray_buffer_info(buffer)->data);
+    Py_END_ALLOW_THREADS
+    if (status == HURRAY_OK) {
         HurrayDescriptorFields bytes = {
             .type_tag = HURRAY_TYPE_UINT8,
             .rank = fields.rank,

@@ -31,12 +31,13 @@ static void codes_of_the_abi(void **state) {
         {HURRAY_ERR_UNSUPPORTED, -14, "HURRAY_ERR_UNSUPPORTED"},
         {HURRAY_ERR_COPY_REQUIRED, -15, "HURRAY_ERR_COPY_REQUIRED"},
         {HURRAY_ERR_BAD_PRODUCER, -16, "HURRAY_ERR_BAD_PRODUCER"},
+        {HURRAY_ERR_DATA_INVALID, -17, "HURRAY_ERR_DATA_INVALID"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(rows[i].constant, rows[i].number);
         assert_string_equal(hurray_status_name(rows[i].number), rows[i].name);
     }
-    static const HurrayStatus others[] = {1, -17, 255, -1000, INT32_MAX, INT32_MIN};
+    static const HurrayStatus others[] = {1, -18, 255, -1000, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_string_equal(hurray_status_name(others[i]), "unknown status");
     }

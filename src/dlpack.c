@@ -88,14 +88,19 @@ static HurrayStatus check_extents(const HurrayDescriptorFields *fields) {
     return HURRAY_OK;
 }
 
-/* A pointer may be handed over when it is what it claims to be, and ready. */
+/* A pointer may be handed over when it is what it claims to be; of all reasons this is the first,
+ * because no other remedy helps. */
+static HurrayStatus check_not_staged(const HurrayTensor *tensor) {
+    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
+    bool staged = info != NULL && (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0;
+    return staged ? hurray_tensor_check_readable(tensor, false) : HURRAY_OK;
+}
+
+/* And when it is ready. */
 static HurrayStatus check_memory(const HurrayTensor *tensor, int32_t *device_type) {
     HurrayStatus status = hurray_device_to_dlpack(hurray_tensor_device(tensor), device_type);
     if (status != HURRAY_OK) return status;
     const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
-    if ((info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0) {
-        return hurray_tensor_check_readable(tensor, false);
-    }
     if (info->sync_mode != HURRAY_SYNC_PRODUCER_SYNCED) {
         return hri_fail(HURRAY_ERR_UNSUPPORTED,
                         "buffer 0 has sync mode %s; DLPack hands over only producer_synced memory",
@@ -107,11 +112,13 @@ static HurrayStatus check_memory(const HurrayTensor *tensor, int32_t *device_typ
 HurrayStatus hurray_tensor_view_dlpack(const HurrayTensor *tensor, HurrayDLTensor *out) {
     if (tensor == NULL || out == NULL) return hri_fail_null(out ? "tensor" : "out");
     const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
+    HurrayStatus status = check_not_staged(tensor);
+    if (status != HURRAY_OK) return status;
     if (fields->quantization != NULL) {
         return hri_fail(HURRAY_ERR_UNSUPPORTED, "DLPack does not carry quantized tensors");
     }
     HurrayDLDataType dtype;
-    HurrayStatus status = hurray_element_type_to_dlpack(fields->type_tag, &dtype);
+    status = hurray_element_type_to_dlpack(fields->type_tag, &dtype);
     if (status == HURRAY_OK) status = check_extents(fields);
     if (status != HURRAY_OK) return status;
     const int64_t *strides = hurray_tensor_strides(tensor);

@@ -93,12 +93,15 @@ static int wants_versioned(PyObject *max_version) {
 }
 
 /* Memory does not move between devices here: dl_device may only name where it is. */
-static bool check_dl_device(CoreState *state, PyObject *dl_device, HurrayDevice device) {
+static bool check_dl_device(CoreState *state, PyObject *dl_device, const HurrayTensor *tensor) {
     if (dl_device == NULL) return true;
     long type, id;
     if (!read_pair(dl_device, "dl_device", &type, &id)) return false;
+    HurrayDevice device = hurray_tensor_device(tensor);
     int32_t own_type = 0;
-    HurrayStatus status = hurray_device_to_dlpack(device, &own_type);
+    /* What cannot be handed over at all is not refused for where it is. */
+    HurrayStatus status = hurray_tensor_check_dlpack(tensor);
+    if (status == HURRAY_OK) status = hurray_device_to_dlpack(device, &own_type);
     if (status != HURRAY_OK) {
         refuse_export(state, status);
         return false;
@@ -167,7 +170,7 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
     CoreState *state = core_state_of(self);
     HurrayTensor *tensor = tensor_of(self);
     int versioned = wants_versioned(values[MAX_VERSION]);
-    if (versioned < 0 || !check_dl_device(state, values[DL_DEVICE], hurray_tensor_device(tensor))) {
+    if (versioned < 0 || !check_dl_device(state, values[DL_DEVICE], tensor)) {
         return NULL;
     }
     uint64_t flags = 0;

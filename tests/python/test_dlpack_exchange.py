@@ -146,7 +146,7 @@ def test_the_struct_keeps_the_producer(api):
         (lambda: hurray.Tensor(bytes(8), hurray.float32, [2], hurray.device.cuda), "host memory"),
         (
             lambda: hurray.Tensor(bytes(8), hurray.float32, [2], hurray.Device("cuda", 0, "peer")),
-            "peer",
+            "host memory",
         ),
     ],
 )

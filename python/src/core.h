@@ -208,6 +208,11 @@ static inline bool tensor_check(CoreState *state, PyObject *object) {
 /* Whether it is a Tensor of any interpreter's module, where no state is at hand to ask. */
 bool tensor_is_any(PyObject *object);
 
+/* A copy of the bytes in memory of our own; on another device than the CPU it stands in for it. NULL
+ * with an exception. */
+HurrayBuffer *tensor_new_buffer(CoreState *state, const void *bytes, size_t size,
+                                HurrayDevice device);
+
 static inline HurrayTensor *tensor_of(PyObject *self) { return ((TensorObject *)self)->tensor; }
 
 /*
@@ -244,6 +249,11 @@ PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *devic
 /* Whether type(object) has __dlpack__. */
 bool dlpack_is_producer(CoreState *state, PyObject *object);
 extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
+
+/* ---- pickle.c ---- */
+
+int pickle_setup(PyObject *module, CoreState *state);
+extern PyMethodDef pickle_tensor_methods[]; /* __reduce_ex__ */
 
 /* ---- numpy.c ---- */
 

@@ -114,18 +114,13 @@ static bool read_layout(CoreState *state, PyObject *object, Plan *plan) {
 static bool read_byte_offset(CoreState *state, PyObject *object, uint64_t *out) {
     *out = 0;
     if (object == NULL) return true;
-    PyObject *index = PyNumber_Index(object);
-    if (index == NULL) return false;
-    unsigned long long value = PyLong_AsUnsignedLongLong(index);
-    Py_DECREF(index);
-    if (value == (unsigned long long)-1 && PyErr_Occurred()) {
+    if (!argument_as_u64(object, "byte_offset", out)) {
         if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
         PyErr_Clear();
         PyErr_Format(state->InvalidDescriptorError,
                      "byte_offset is %R; expected an integer from 0 below 2^64", object);
         return false;
     }
-    *out = value;
     return true;
 }
 
@@ -154,6 +149,11 @@ static bool read_plan(CoreState *state, PyObject *const *values, Plan *plan) {
 /* Layouts of this constructor have one buffer; more of them belong to other layouts. */
 static bool check_aux_buffers(CoreState *state, PyObject *aux_buffers) {
     if (aux_buffers == NULL) return true;
+    if (!PySequence_Check(aux_buffers) || PyUnicode_Check(aux_buffers)) {
+        PyErr_Format(PyExc_TypeError, "aux_buffers must be a sequence of bytes-like, not %.200s",
+                     Py_TYPE(aux_buffers)->tp_name);
+        return false;
+    }
     Py_ssize_t count = PySequence_Size(aux_buffers);
     if (count < 0) return false;
     if (count == 0) return true;
@@ -168,9 +168,8 @@ static void release_aligned(void *data, void *context) {
     hurray_aligned_free(data);
 }
 
-/* A copy of the bytes in memory of our own; on another device than the CPU it stands in for it. */
-static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayDevice device) {
-    size_t size = (size_t)view->len;
+HurrayBuffer *tensor_new_buffer(CoreState *state, const void *bytes, size_t size,
+                                HurrayDevice device) {
     uint32_t alignment =
         size < HURRAY_PAGE_ALIGNMENT ? HURRAY_MIN_BUFFER_ALIGNMENT : HURRAY_PAGE_ALIGNMENT;
     HurrayBufferInfo info = {
@@ -186,10 +185,10 @@ static HurrayBuffer *copy_bytes(CoreState *state, const Py_buffer *view, HurrayD
     }
     if (size >= CORE_LARGE_COPY) {
         Py_BEGIN_ALLOW_THREADS
-        memcpy(info.data, view->buf, size);
+        memcpy(info.data, bytes, size);
         Py_END_ALLOW_THREADS
     } else if (size != 0) {
-        memcpy(info.data, view->buf, size);
+        memcpy(info.data, bytes, size);
     }
     HurrayBuffer *buffer = NULL;
     HurrayStatus status = hurray_buffer_create(&info, release_aligned, NULL, &buffer);
@@ -225,7 +224,7 @@ static bool check_plan(CoreState *state, const Plan *plan, const Py_buffer *view
 
 static PyObject *make_tensor(CoreState *state, const Plan *plan, const Py_buffer *view) {
     if (!check_plan(state, plan, view)) return NULL;
-    HurrayBuffer *buffer = copy_bytes(state, view, plan->device);
+    HurrayBuffer *buffer = tensor_new_buffer(state, view->buf, (size_t)view->len, plan->device);
     if (buffer == NULL) return NULL;
     HurrayTensor *tensor = NULL;
     HurrayStatus status = hurray_tensor_create(&plan->fields, &buffer, &tensor);
@@ -415,6 +414,22 @@ static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     return call_python(self, "hurray._torch", "to_torch");
 }
 
+/* Where the bytes stand in for a device's, so do those of a copy. */
+static PyObject *staged_again(CoreState *state, HurrayTensor *copy, HurrayDevice device) {
+    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(copy, 0));
+    HurrayBuffer *buffer = tensor_new_buffer(state, info->data, (size_t)info->byte_size, device);
+    HurrayTensor *staged = NULL;
+    if (buffer != NULL) {
+        HurrayStatus status = hurray_tensor_create(hurray_tensor_fields(copy), &buffer, &staged);
+        if (status != HURRAY_OK) {
+            hurray_buffer_destroy(buffer);
+            raise_status(state, status);
+        }
+    }
+    hurray_tensor_release(copy);
+    return staged == NULL ? NULL : tensor_wrap(state, staged);
+}
+
 static PyObject *new_copy(PyObject *self) {
     CoreState *state = core_state_of(self);
     HurrayTensor *copy = NULL;
@@ -423,6 +438,8 @@ static PyObject *new_copy(PyObject *self) {
     status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
     Py_END_ALLOW_THREADS
     if (status != HURRAY_OK) return raise_status(state, status);
+    HurrayDevice device = hurray_tensor_device(tensor_of(self));
+    if (device.tag != HURRAY_DEVICE_CPU) return staged_again(state, copy, device);
     return tensor_wrap(state, copy);
 }
 
@@ -436,8 +453,8 @@ static PyObject *tensor_copy(PyObject *self, PyObject *unused) {
 
 PyDoc_STRVAR(deepcopy_doc,
              "__deepcopy__($self, memo, /)\n--\n\n"
-             "A row-major copy in memory of its own; UnsupportedError where the bytes cannot be\n"
-             "read (spec 8.3).");
+             "A row-major copy in memory of its own, with the device that the tensor declares;\n"
+             "UnsupportedError where the bytes cannot be read (spec 8.3).");
 
 static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
     (void)memo;
@@ -568,7 +585,8 @@ static PyMemberDef members[] = {
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
-    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods};
+    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods,
+                                          pickle_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

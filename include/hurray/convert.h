@@ -43,7 +43,14 @@ HURRAY_API HurrayStatus hurray_convert(const HurrayDescriptorFields *from, const
  * A copy of a readable dense tensor in another dense layout, or in the same, in new memory on the CPU
  * (allocator NULL: the default one): same type, shape, sections and elements. The new buffer is as
  * large as required; byte_offset is the least that the layout allows, 0 unless strides are negative.
- * Buffers of quantization parameters are shared with `tensor`.
+ * Buffers of quantization parameters are shared with `tensor`. `layout` is copied:
+ *
+ *     const uint64_t tile_shape[] = {64, 64, 3};
+ *     const HurrayTileLevel level = {.tile_shape = tile_shape,
+ *                                    .outer_layout = HURRAY_LAYOUT_ROW_MAJOR,
+ *                                    .inner_layout = HURRAY_LAYOUT_ROW_MAJOR};
+ *     const HurrayLayout tiles = {.tag = HURRAY_LAYOUT_TILED, .tiled = {1, &level}};
+ *     status = hurray_tensor_to_layout(image, &tiles, NULL, &tiled);
  *
  * Errors as above, and HURRAY_ERR_UNSUPPORTED for unreadable bytes.
  */

@@ -102,30 +102,51 @@ static bool are_neighbours(const int64_t *offsets, unsigned count, int64_t size)
     return true;
 }
 
+/* Whether all columns come in whole squares of neighbours. */
+static bool is_regular(const Transposition *t, unsigned edge, int64_t size) {
+    for (uint32_t j = 0; j < t->columns; j += edge) {
+        if (t->columns - j < edge || !are_neighbours(t->column_offsets + j, edge, size))
+            return false;
+    }
+    return true;
+}
+
+/* As many rows as a square has. */
+ALWAYS_INLINE void move_rows(const Transposition *t, uint32_t row, unsigned edge, size_t size,
+                             bool regular) {
+    for (uint32_t column = 0; column < t->columns;) {
+        if (!regular && (t->columns - column < edge ||
+                         !are_neighbours(t->column_offsets + column, edge, (int64_t)size))) {
+            move_singly(t, row, row + edge, column, column + 1, size);
+            column++;
+            continue;
+        }
+        if (size == 4) {
+            move_quads(t, row, column);
+        } else {
+            move_square(t, row, column, edge, size);
+        }
+        column += edge;
+    }
+}
+
 /*
  * Rows first, so that each line of the destination is finished before the next is begun: lines of
  * different rows are often a power of two apart and displace each other. `edge` is 1 where elements
  * are as wide as a word.
  */
-ALWAYS_INLINE void move_all(const Transposition *t, unsigned edge, size_t size) {
-    uint32_t whole_rows = edge == 1 ? 0 : t->rows / edge * edge;
-    for (uint32_t row = 0; row < whole_rows; row += edge) {
-        for (uint32_t column = 0; column < t->columns;) {
-            if (t->columns - column < edge ||
-                !are_neighbours(t->column_offsets + column, edge, (int64_t)size)) {
-                move_singly(t, row, row + edge, column, column + 1, size);
-                column++;
-                continue;
-            }
-            if (size == 4) {
-                move_quads(t, row, column);
-            } else {
-                move_square(t, row, column, edge, size);
-            }
-            column += edge;
+ALWAYS_INLINE void move_all(const Transposition *transposition, unsigned edge, size_t size) {
+    const Transposition t = *transposition; /* which no store can change, as the compiler sees */
+    uint32_t row = 0;
+    bool regular = edge > 1 && is_regular(&t, edge, (int64_t)size);
+    for (; edge > 1 && t.rows - row >= edge; row += edge) {
+        if (regular) {
+            move_rows(&t, row, edge, size, true);
+        } else {
+            move_rows(&t, row, edge, size, false);
         }
     }
-    move_singly(t, whole_rows, t->rows, 0, t->columns, size);
+    move_singly(&t, row, t.rows, 0, t.columns, size);
 }
 
 void hri_transpose(const Transposition *transposition) {

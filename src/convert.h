@@ -98,6 +98,7 @@ typedef struct Blocks {
     uint32_t order[HURRAY_MAX_RANK];   /* dimensions as blocks step through them, outermost first */
     uint32_t from_run, to_run;         /* dimensions along which each side's elements are closest */
     bool from_follows;                 /* the source goes on from block to block along from_run */
+    bool to_follows;                   /* or the destination along to_run */
     Division division;
 } Blocks;
 

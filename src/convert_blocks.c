@@ -95,6 +95,8 @@ void hri_blocks_prepare(const Conversion *conversion, Blocks *out) {
     choose_extents(conversion, out);
     out->from_follows = out->from_run != out->to_run &&
                         follows(&conversion->from, out->from_run, out->extents[out->from_run]);
+    out->to_follows = out->from_run != out->to_run && !out->from_follows &&
+                      follows(&conversion->to, out->to_run, out->extents[out->to_run]);
     uint32_t inner = out->from_follows ? out->from_run : out->to_run;
     for (uint32_t k = 0; k <= last; k++) {
         if (k != inner) out->order[used++] = k;
@@ -346,6 +348,20 @@ static CopyRow *copy_of_size(size_t size) {
     }
 }
 
+/* memcpy, but without a call where that would cost more than it does. */
+static void move_run(uint8_t *to, const uint8_t *from, size_t size) {
+    enum {
+        PART = 16,
+        MOST = 128
+    };
+    if (size < PART || size > MOST) {
+        memcpy(to, from, size);
+        return;
+    }
+    for (size_t i = 0; i + PART < size; i += PART) memcpy(to + i, from + i, PART);
+    memcpy(to + (size - PART), from + (size - PART), PART);
+}
+
 static uint32_t axis_of(const Work *work, uint32_t dimension) {
     uint32_t axis = 0;
     for (uint32_t a = 0; a < work->axis_count; a++) {
@@ -386,8 +402,8 @@ static void copy_in_rows(Work *work) {
         }
         for (uint32_t i = 0, at = 0; in_runs && i < work->to.run_count;
              at += work->to.run_lengths[i++]) {
-            memcpy(conversion->destination + (to + to_table[at]),
-                   conversion->source + (from + from_table[at]), work->to.run_lengths[i] * size);
+            move_run(conversion->destination + (to + to_table[at]),
+                     conversion->source + (from + from_table[at]), work->to.run_lengths[i] * size);
         }
     } while (next_row(work, run, &row));
 }
@@ -419,7 +435,7 @@ static void read_plane(Work *work, uint32_t run, uint32_t across, const Row *row
         uint8_t *to = work->stage + j * axis->extent * size;
         if (!in_runs) copy(from + base, table, to, NULL, axis->count, size);
         for (uint32_t i = 0, k = 0; in_runs && i < side->run_count; k += side->run_lengths[i++]) {
-            memcpy(to + k * size, from + (base + table[k]), side->run_lengths[i] * size);
+            move_run(to + k * size, from + (base + table[k]), side->run_lengths[i] * size);
         }
         if (work->source_follows) {
             prefetch(from + (base + table[0]) + axis->count * size, axis->count * size);
@@ -427,16 +443,24 @@ static void read_plane(Work *work, uint32_t run, uint32_t across, const Row *row
     }
 }
 
-/* Asks for what a plane is to be written to. Stores wait for their lines one after another where
- * nothing has asked before; these are on their way while the plane is read. */
-static void prefetch_destination(const Side *side, const Transposition *transposition) {
+/* Asks for what a plane is to be written to, or for what follows its rows. Stores wait for their lines
+ * one after another where nothing has asked before; these are on their way while the plane is read. */
+static void prefetch_destination(const Side *side, const Transposition *transposition,
+                                 bool following) {
+    size_t ahead = following ? transposition->columns * transposition->size : 0;
     for (uint32_t i = 0; i < transposition->rows; i++) {
-        const uint8_t *to = transposition->to + transposition->row_offsets[i];
+        const uint8_t *to = transposition->to + transposition->row_offsets[i] + ahead;
         for (uint32_t run = 0, j = 0; run < side->run_count; j += side->run_lengths[run++]) {
             prefetch(to + transposition->column_offsets[j],
                      side->run_lengths[run] * transposition->size);
         }
     }
+}
+
+/* Whether another block as large comes after this one along an axis. */
+static bool is_followed(const Work *work, const Axis *axis) {
+    uint64_t left = work->conversion->shape[axis->dimension] - work->start[axis->dimension];
+    return left >= 2 * (uint64_t)axis->extent;
 }
 
 static void copy_in_planes(Work *work) {
@@ -453,17 +477,16 @@ static void copy_in_planes(Work *work) {
     };
     find_runs(&work->from, NULL, rows);
     find_runs(&work->to, NULL, columns);
-    /* Another block as large must follow. */
     work->source_follows =
-        work->from.run_count == 1 && work->blocks->from_follows &&
-        work->conversion->shape[rows->dimension] - work->start[rows->dimension] >=
-            2 * (uint64_t)rows->extent;
+        work->from.run_count == 1 && work->blocks->from_follows && is_followed(work, rows);
+    bool destination_follows =
+        work->to.run_count == 1 && work->blocks->to_follows && is_followed(work, columns);
     do {
         /* Offsets along the columns, and the base, which is that of the plane's first element. */
         int64_t base = row_offsets(work, &work->to, across, &row, &transposition.column_offsets);
         transposition.row_offsets = work->to.tables + rows->table;
         transposition.to = work->conversion->destination + (base - transposition.row_offsets[0]);
-        prefetch_destination(&work->to, &transposition);
+        prefetch_destination(&work->to, &transposition, destination_follows);
         read_plane(work, run, across, &row);
         hri_transpose(&transposition);
     } while (next_plane(work, run, across, &row));

@@ -167,7 +167,8 @@ static void every_pair_of_larger_arrays(void **state) {
             size_t i = random_below(&random, LARGE_ROUNDS);
             uint32_t from = pair / CASE_KINDS, to = pair % CASE_KINDS;
             if (from == 5 || to == 5) i = 3;
-            if (i == 2 && (from == 4 || to == 4)) i = 1; /* 2^36 positions for its 15,005 elements */
+            if (i == 2 && (from == 4 || to == 4))
+                i = 1; /* 2^36 positions for its 15,005 elements */
             expect_pair(&random, types[t], from, to, shapes[i], i == 0 || i == 3 ? 2 : 3);
         }
     }

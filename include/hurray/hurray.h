@@ -16,7 +16,9 @@
  *   address.h       logical index -> element offset -> byte and bit
  *   sparse.h        what sparse and block-paged tensors store, and where
  *   verify.h        whether indices, pointers and scales in the buffers are what they must be
+ *   convert_sparse.h  sparse layouts into one another, and dense to and from them
  *   pack.h          sub-byte elements <-> one byte each
+ *   convert.h       one dense layout to another
  *   transcode.h     copying between strided arrangements of elements
  *   buffer.h        memory with an owner
  *   tensor.h        a descriptor with its buffers
@@ -34,6 +36,8 @@
 #include "buffer_handle.h"
 #include "capsule.h"
 #include "composite.h"
+#include "convert_sparse.h"
+#include "convert.h"
 #include "descriptor.h"
 #include "device.h"
 #include "dlpack.h"

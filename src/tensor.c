@@ -165,17 +165,17 @@ HurrayStatus hurray_tensor_check_readable(const HurrayTensor *tensor, bool stage
                             "stands in for it: they can be described, not handed over",
                             name);
         }
-        if (!staged && info->device.tag != HURRAY_DEVICE_CPU) {
-            return hri_fail(HURRAY_ERR_UNSUPPORTED,
-                            "the tensor is on device %s, whose memory is never read here: move it "
-                            "to the CPU first",
-                            name);
-        }
         if (info->sync_mode != HURRAY_SYNC_PRODUCER_SYNCED) {
             return hri_fail(HURRAY_ERR_UNSUPPORTED,
                             "buffer %" PRIu32 " has sync mode %s: only producer_synced bytes may "
                             "be read at once",
                             i, hurray_sync_mode_name(info->sync_mode));
+        }
+        if (!staged && info->device.tag != HURRAY_DEVICE_CPU) {
+            return hri_fail(HURRAY_ERR_UNSUPPORTED,
+                            "the tensor is on device %s, whose memory is never read here: move it "
+                            "to the CPU first",
+                            name);
         }
     }
     return HURRAY_OK;

@@ -100,14 +100,12 @@ def _metadata(tensor: Tensor) -> str:
 
 def _values(tensor: Tensor) -> npt.NDArray[Any] | None:
     """The elements, where they are NumPy's to format; None for everything else."""
-    if not (tensor.dtype.is_array_api and tensor.device.kind == "cpu" and tensor.layout.is_dense):
-        return None
-    if None in tensor.shape:
+    if not (tensor.dtype.is_array_api and tensor.device.kind == "cpu") or None in tensor.shape:
         return None
     try:
         return tensor.__array__()
     except (ImportError, UnsupportedError, ValueError, MemoryError):
-        # No NumPy, or no ml_dtypes for bfloat16; bytes that are not ready to be read; more
+        # No NumPy, or no ml_dtypes for bfloat16; elements at no strides; bytes not ready; more
         # dimensions than NumPy has; a bool tensor whose unpacked copy would not fit.
         return None
 

@@ -64,6 +64,22 @@ static PyObject *through_dlpack(CoreState *state, PyObject *object, PyObject *de
 }
 
 /* NULL without an exception where there is another protocol to try. */
+static PyObject *through_hurray(CoreState *state, PyObject *object, HurrayCopy copy) {
+    bool has_another = dlpack_is_producer(state, object) || PyObject_CheckBuffer(object);
+    PyObject *tensor = tensor_from_hurray(state, object);
+    if (tensor != NULL && copy == HURRAY_COPY_ALWAYS) {
+        PyObject *made = copy_of_tensor(state, tensor);
+        Py_DECREF(tensor);
+        return made;
+    }
+    if (tensor == NULL) try_another(state, object, state->UnsupportedError, has_another);
+    if (tensor == NULL && PyErr_Occurred()) {
+        try_another(state, object, state->BufferError, has_another);
+    }
+    return tensor;
+}
+
+/* NULL without an exception where there is another protocol to try. */
 static PyObject *through_buffer(CoreState *state, PyObject *object, HurrayCopy copy) {
     PyObject *tensor = tensor_from_buffer(state, object, copy);
     if (tensor == NULL) try_another(state, object, state->UnsupportedError, false);
@@ -82,24 +98,14 @@ static PyObject *from_numbers(CoreState *state, PyObject *object, PyObject *dtyp
     return tensor_from_nested(state, object, dtype);
 }
 
-static PyObject *refuse_object(CoreState *state, PyObject *object) {
-    if (has_method(object, state->names.__hurray__)) {
-        PyErr_Format(state->UnsupportedError,
-                     "asarray(): '%.200s' offers nothing but __hurray__, which is not taken yet",
-                     Py_TYPE(object)->tp_name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
-                     Py_TYPE(object)->tp_name);
-    }
-    return NULL;
-}
-
 /* What no array protocol describes; a `dtype` (or NULL) is obeyed at once. */
 static PyObject *from_plain(CoreState *state, PyObject *object, PyObject *dtype, HurrayCopy copy) {
     if (nested_is_sequence(state, object) || number_kind(object) != NUMBER_NONE) {
         return from_numbers(state, object, dtype, copy);
     }
-    return refuse_object(state, object);
+    PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
+                 Py_TYPE(object)->tp_name);
+    return NULL;
 }
 
 /* Any object but a plain one: NULL without an exception where it speaks no protocol. */
@@ -109,6 +115,10 @@ static PyObject *through_protocol(CoreState *state, PyObject *object, PyObject *
         return copy == HURRAY_COPY_ALWAYS ? copy_of_tensor(state, object) : Py_NewRef(object);
     }
     if (numpy_is_array(state, object)) return tensor_from_array(state, object, copy);
+    if (capsule_is_producer(state, object)) {
+        PyObject *tensor = through_hurray(state, object, copy);
+        if (tensor != NULL || PyErr_Occurred()) return tensor;
+    }
     if (dlpack_is_producer(state, object)) {
         PyObject *tensor = through_dlpack(state, object, device, copy);
         if (tensor != NULL || PyErr_Occurred()) return tensor;
@@ -207,7 +217,8 @@ PyDoc_STRVAR(
     "asarray($module, /, obj, *, dtype=None, device=None, copy=None)\n--\n\n"
     "A Tensor of obj (spec 8.4): a Tensor (the same object where nothing changes), a numpy.ndarray "
     "of\n"
-    "any strides, what has __dlpack__, the buffer protocol (typed by its format) or NumPy's array\n"
+    "any strides, what has __hurray__, __dlpack__, the buffer protocol (typed by its format) or "
+    "NumPy's array\n"
     "protocols, a number, or nested sequences of numbers, whose shape is their nesting.\n\n"
     "Memory is shared under the rule of from_numpy. Numbers give bool, int64 (uint64 where only "
     "that\n"

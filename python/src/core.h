@@ -250,6 +250,15 @@ PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *devic
 bool dlpack_is_producer(CoreState *state, PyObject *object);
 extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
 
+/* ---- capsule.c ---- */
+
+int capsule_setup(PyObject *module, CoreState *state);
+/* Whether type(object) has __hurray__. */
+bool capsule_is_producer(CoreState *state, PyObject *object);
+/* from_hurray(object) of such an object. */
+PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
+extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
+
 /* ---- pickle.c ---- */
 
 int pickle_setup(PyObject *module, CoreState *state);

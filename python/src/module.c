@@ -55,7 +55,6 @@ static int execute(PyObject *module) {
 }
 
 /* Every reference the state holds, once, for traverse and clear alike. */
-<<<<<<< HEAD
 #define STATE_REFERENCES(X)   \
     X(InvalidDescriptorError) \
     X(BufferError)            \
@@ -79,16 +78,6 @@ static int execute(PyObject *module) {
     X(AlignedAllocatorType)   \
     X(exchange_api)           \
     X(dlpack_max_version)
-=======
-#define STATE_REFERENCES(X)                                                                  \
-    X(InvalidDescriptorError)                                                                \
-    X(BufferError)                                                                           \
-    X(CopyRequiredError)                                                                     \
-    X(UnsupportedError) X(FileError) X(StreamError) X(InternalError) X(ExportRefused)        \
-        X(MissingName) X(DtypeType) X(DeviceType) X(cpu) X(LayoutType) X(RowMajorLayoutType) \
-            X(ColMajorLayoutType) X(StridedLayoutType) X(DescriptorType) X(BufferHandleType) \
-                X(TensorType) X(AlignedAllocatorType) X(exchange_api) X(dlpack_max_version)
->>>>>>> origin/main
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);

@@ -338,11 +338,13 @@ static PyObject *get_readonly(PyObject *self, void *closure) {
     return PyBool_FromLong(hurray_tensor_is_read_only(tensor_of(self)));
 }
 
-/* Sections whose classes do not exist yet; a tensor made here has none. */
-static PyObject *get_absent_section(PyObject *self, void *closure) {
-    (void)self;
-    (void)closure;
-    Py_RETURN_NONE;
+/* What the descriptor says of a section; the closure is its name. */
+static PyObject *get_section(PyObject *self, void *name) {
+    PyObject *descriptor = get_descriptor(self, NULL);
+    if (descriptor == NULL) return NULL;
+    PyObject *section = PyObject_GetAttrString(descriptor, name);
+    Py_DECREF(descriptor);
+    return section;
 }
 
 /* ---- views ---- */
@@ -537,6 +539,8 @@ static PyMethodDef own_methods[] = {
     {NULL},
 };
 
+#define SECTION(name) (void *)(uintptr_t)#name
+
 static PyGetSetDef own_getset[] = {
     {"shape", get_shape, NULL, "Extents: a tuple of int, None where dynamic.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions, 0 for a scalar.", NULL},
@@ -546,11 +550,11 @@ static PyGetSetDef own_getset[] = {
     {"dtype", get_dtype, NULL, "The Dtype of the stored elements.", NULL},
     {"device", get_device, NULL, "The Device where the buffers are.", NULL},
     {"layout", get_layout, NULL, "A Layout equal to this tensor's; a new object each time.", NULL},
-    {"quantization", get_absent_section, NULL, "The quantization scheme, or None.", NULL},
-    {"statistics", get_absent_section, NULL, "The Statistics, or None.", NULL},
-    {"shard", get_absent_section, NULL, "The Shard, or None.", NULL},
-    {"extension_type", get_absent_section, NULL, "The ExtensionType, or None.", NULL},
-    {"member_role", get_absent_section, NULL, "'base', 'correction' or None.", NULL},
+    {"quantization", get_section, NULL, "The quantization scheme, or None.", SECTION(quantization)},
+    {"statistics", get_section, NULL, "The Statistics, or None.", SECTION(statistics)},
+    {"shard", get_section, NULL, "The Shard, or None.", SECTION(shard)},
+    {"extension_type", get_section, NULL, "The ExtensionType, or None.", SECTION(extension_type)},
+    {"member_role", get_section, NULL, "'base', 'correction' or None.", SECTION(member_role)},
     {"byte_offset", get_byte_offset, NULL, "Bytes from the start of buffer 0 to element 0.", NULL},
     {"descriptor", get_descriptor, NULL, "A Descriptor of this tensor.", NULL},
     {"buffer_handles", get_buffer_handles, NULL,
@@ -586,7 +590,7 @@ static PyMemberDef members[] = {
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
     const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods,
-                                          pickle_tensor_methods};
+                                          pickle_tensor_methods, capsule_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

@@ -300,20 +300,6 @@ def test_array_protocols_that_break():
         hurray.asarray(Copies(), copy=False)
 
 
-def test_the_native_protocol_alone_is_not_taken_yet():
-    class Native:
-        def __hurray__(self, stream=None):
-            raise AssertionError("not called")
-
-    with pytest.raises(hurray.UnsupportedError, match="__hurray__"):
-        hurray.asarray(Native())
-
-    class NativeAndList(Native, list):
-        pass
-
-    assert hurray.asarray(NativeAndList([1, 2])).shape == (2,)
-
-
 # ---- numbers ----
 
 

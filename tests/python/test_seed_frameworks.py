@@ -202,6 +202,21 @@ def test_cupy():
     assert names["g"].get().tolist() == list(range(6))
 
 
+NATIVE = """
+    capsule = t.__hurray__()      # full-fidelity, all dtypes
+    u = hurray.from_hurray(t)     # reconstruct from any object exposing it
+"""
+
+
+def test_the_native_protocol():
+    names = run(NATIVE, **run(UNIVERSAL))
+    assert names["u"].descriptor == names["t"].descriptor
+    assert data_pointer(names["u"]) == data_pointer(names["t"])
+    bits = hurray.Tensor(b"\x15", hurray.bool, [5])
+    u = run(NATIVE, hurray=hurray, t=bits)["u"]
+    assert u.to_numpy().tolist() == [True, False, True, False, True]
+
+
 @pytest.mark.frameworks
 def test_what_dlpack_cannot_carry():
     """bool goes through __array__ and from_numpy; bfloat16 to PyTorch and JAX, not to plain NumPy."""

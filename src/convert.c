@@ -5,6 +5,7 @@
 #include <hurray/convert.h>
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "checked.h"
@@ -157,17 +158,29 @@ HurrayStatus hri_conversion_clear(const Conversion *conversion) {
     return HURRAY_OK;
 }
 
-/* Moves all elements, in one slab. */
-static HurrayStatus move_elements(const Conversion *conversion) {
-    Boxes boxes;
-    if (hri_boxes_prepare(conversion, &boxes)) {
-        uint32_t k = boxes.division.dimension;
-        return hri_boxes_convert(conversion, &boxes, (Slab){k, 0, conversion->shape[k]});
-    }
+static HurrayStatus move_blocks(const Conversion *conversion, bool is_clear) {
     Blocks blocks;
     hri_blocks_prepare(conversion, &blocks);
     uint32_t k = blocks.division.dimension;
-    return hri_blocks_convert(conversion, &blocks, (Slab){k, 0, conversion->shape[k]});
+    size_t bytes = hri_blocks_workspace(conversion, &blocks);
+    void *workspace = malloc(bytes); /* before anything is written */
+    if (workspace == NULL) return hri_fail_memory(bytes);
+    HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);
+    if (status == HURRAY_OK) {
+        hri_blocks_convert(conversion, &blocks, (Slab){k, 0, conversion->shape[k]}, workspace);
+    }
+    free(workspace);
+    return status;
+}
+
+/* Moves all elements, in one slab. A destination that is zero already needs no clearing. */
+static HurrayStatus move_elements(const Conversion *conversion, bool is_clear) {
+    Boxes boxes;
+    if (!hri_boxes_prepare(conversion, &boxes)) return move_blocks(conversion, is_clear);
+    uint32_t k = boxes.division.dimension;
+    HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);
+    if (status != HURRAY_OK) return status;
+    return hri_boxes_convert(conversion, &boxes, (Slab){k, 0, conversion->shape[k]});
 }
 
 HurrayStatus hri_conversion_prepare(const HurrayDescriptorFields *from, const uint8_t *source,
@@ -198,7 +211,6 @@ HurrayStatus hri_conversion_prepare(const HurrayDescriptorFields *from, const ui
     return status == HURRAY_OK ? check_distinct(&out->to) : status;
 }
 
-/* A destination that is zero already needs no clearing. */
 static HurrayStatus convert(const HurrayDescriptorFields *from, const uint8_t *source,
                             uint64_t source_size, const HurrayDescriptorFields *to,
                             uint8_t *destination, uint64_t destination_size, bool is_clear) {
@@ -206,8 +218,7 @@ static HurrayStatus convert(const HurrayDescriptorFields *from, const uint8_t *s
     HurrayStatus status = hri_conversion_prepare(from, source, source_size, to, destination,
                                                  destination_size, &conversion);
     if (status != HURRAY_OK || conversion.count == 0) return status;
-    if (!is_clear) status = hri_conversion_clear(&conversion);
-    return status == HURRAY_OK ? move_elements(&conversion) : status;
+    return move_elements(&conversion, is_clear);
 }
 
 HurrayStatus hurray_convert(const HurrayDescriptorFields *from, const void *source,

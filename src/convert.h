@@ -103,6 +103,9 @@ typedef struct Blocks {
 } Blocks;
 
 void hri_blocks_prepare(const Conversion *conversion, Blocks *out);
-HurrayStatus hri_blocks_convert(const Conversion *conversion, const Blocks *blocks, Slab slab);
+/* The bytes of memory that converting takes, one slab at a time; aligned as malloc's are. */
+size_t hri_blocks_workspace(const Conversion *conversion, const Blocks *blocks);
+void hri_blocks_convert(const Conversion *conversion, const Blocks *blocks, Slab slab,
+                        void *workspace);
 
 #endif

@@ -1,12 +1,10 @@
 /* Conversion block by block, from tables of offsets (convert.h). */
 #include <hurray/pack.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "checked.h"
 #include "convert.h"
 #include "curve.h"
-#include "fail.h"
 #include "layout.h"
 #include "transpose.h"
 
@@ -738,22 +736,40 @@ static size_t prepare_side(const Work *work, uint32_t entries, const Arrangement
     return 0;
 }
 
-HurrayStatus hri_blocks_convert(const Conversion *conversion, const Blocks *blocks, Slab slab) {
+/* What the parts of the memory take, in the order in which they lie there. */
+typedef struct Workspace {
+    uint32_t entries; /* of a table */
+    size_t from, to;  /* the sides */
+    size_t stage;     /* a block, twice */
+} Workspace;
+
+static Workspace measure(Work *work) {
+    const Conversion *conversion = work->conversion;
+    Workspace size = {.entries = add_axes(work)};
+    size.from = prepare_side(work, size.entries, &conversion->from, NULL, &work->from);
+    size.to = prepare_side(work, size.entries, &conversion->to, NULL, &work->to);
+    if (conversion->packing.bits < 8) {
+        size.stage = work->block_elements;
+    } else if (is_transposed(work)) {
+        size.stage = (size_t)work->block_elements * conversion->packing.group_bytes;
+    }
+    return size;
+}
+
+size_t hri_blocks_workspace(const Conversion *conversion, const Blocks *blocks) {
+    Work work = {.conversion = conversion, .blocks = blocks};
+    Workspace size = measure(&work);
+    return size.from + size.to + 2 * size.stage;
+}
+
+void hri_blocks_convert(const Conversion *conversion, const Blocks *blocks, Slab slab,
+                        void *workspace) {
     Work work = {.conversion = conversion, .blocks = blocks, .slab = slab};
-    uint32_t entries = add_axes(&work);
-    size_t from = prepare_side(&work, entries, &conversion->from, NULL, &work.from);
-    size_t to = prepare_side(&work, entries, &conversion->to, NULL, &work.to);
-    size_t stage =
-        work.block_elements * (conversion->packing.bits < 8 ? 1 : conversion->packing.group_bytes);
-    if (conversion->packing.bits >= 8 && !is_transposed(&work)) stage = 0;
-    size_t bytes = from + to + 2 * stage;
-    uint8_t *memory = malloc(bytes);
-    if (memory == NULL) return hri_fail_memory(bytes);
-    prepare_side(&work, entries, &conversion->from, memory, &work.from);
-    prepare_side(&work, entries, &conversion->to, memory + from, &work.to);
-    work.stage = memory + from + to;
-    work.line = work.stage + stage;
+    uint8_t *memory = workspace;
+    Workspace size = measure(&work);
+    prepare_side(&work, size.entries, &conversion->from, memory, &work.from);
+    prepare_side(&work, size.entries, &conversion->to, memory + size.from, &work.to);
+    work.stage = memory + size.from + size.to;
+    work.line = work.stage + size.stage;
     convert_blocks(&work);
-    free(memory);
-    return HURRAY_OK;
 }

@@ -1,52 +1,12 @@
 /*
  * Every allocation in turn fails: an operation then says HURRAY_ERR_OUT_OF_MEMORY, leaves its
  * out-parameter alone, and leaves behind exactly the blocks that were there before.
- *
- * The linker routes malloc, calloc, realloc and free of the library through the functions below
- * (--wrap). They count blocks and, when told to, fail once.
  */
-#include "expect.h"
+#include "failing.h"
 
 #include <hurray/dlpack.h>
+#include <hurray/print.h>
 #include <hurray/tensor.h>
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *data, size_t size);
-void __real_free(void *data);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *data, size_t size);
-void __wrap_free(void *data);
-
-static int blocks;       /* allocated and not freed */
-static int calls;        /* allocations since the count began */
-static int failing = -1; /* which of them fails; −1: none */
-
-static bool fails(void) { return calls++ == failing; }
-
-void *__wrap_malloc(size_t size) {
-    void *data = fails() ? NULL : __real_malloc(size);
-    if (data != NULL) blocks++;
-    return data;
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-    void *data = fails() ? NULL : __real_calloc(count, size);
-    if (data != NULL) blocks++;
-    return data;
-}
-
-void *__wrap_realloc(void *data, size_t size) {
-    void *moved = fails() ? NULL : __real_realloc(data, size);
-    if (data == NULL && moved != NULL) blocks++;
-    return moved;
-}
-
-void __wrap_free(void *data) {
-    if (data != NULL) blocks--;
-    __real_free(data);
-}
 
 /* ---- the operations: what each makes, and how it is taken apart ---- */
 
@@ -285,6 +245,117 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(blocks, 0);
 }
 
+/* ---- descriptors of every kind ---- */
+
+static const int64_t strides[2] = {-8, 2};
+static const uint64_t tiles[2][2] = {{4, 4}, {2, 2}};
+static const HurrayTileLevel levels[2] = {
+    {tiles[0], HURRAY_LAYOUT_ROW_MAJOR, HURRAY_LAYOUT_TILED, NULL, NULL},
+    {tiles[1], HURRAY_LAYOUT_COL_MAJOR, HURRAY_LAYOUT_STRIDED, NULL, (const int64_t[]){1, 2}},
+};
+static const uint32_t bits[2] = {2, 2}, modes[3] = {2, 0, 1};
+static const uint64_t square[3] = {4, 4, 4};
+static const uint8_t unknown[7] = {1, 2, 3, 4, 5, 6, 7};
+
+static const struct {
+    const char *name;
+    HurrayLayout layout;
+    uint32_t rank, buffer_count;
+} kinds[] = {
+    {"row-major", {HURRAY_LAYOUT_ROW_MAJOR, {NULL}}, 2, 1},
+    {"strided", {HURRAY_LAYOUT_STRIDED, {.strides = strides}}, 2, 1},
+    {"tiled", {HURRAY_LAYOUT_TILED, {.tiled = {2, levels}}}, 2, 1},
+    {"morton", {HURRAY_LAYOUT_MORTON, {.morton_bits = bits}}, 2, 1},
+    {"hilbert", {HURRAY_LAYOUT_HILBERT, {.hilbert = {2, 2}}}, 2, 1},
+    {"coo", {HURRAY_LAYOUT_COO, {.sparse = {.nnz = 3}}}, 3, 2},
+    {"csr", {HURRAY_LAYOUT_CSR, {.sparse = {.nnz = 3}}}, 2, 3},
+    {"csf", {HURRAY_LAYOUT_CSF, {.sparse = {.nnz = 3, .mode_order = modes}}}, 3, 7},
+    {"block-paged", {HURRAY_LAYOUT_BLOCK_PAGED, {.paged = {2, 3, 0, 2, 0, 1, false}}}, 3, 3},
+    {"composite", {HURRAY_LAYOUT_COMPOSITE, {.composite = {HURRAY_RULE_GROUP, 0, 2}}}, 0, 0},
+    {"private", {0xF3, {.extension = {9, unknown, sizeof unknown}}}, 2, 4},
+    {"unassigned", {0x7A, {.opaque = {unknown, sizeof unknown, 0}}}, 2, 0},
+};
+#define KIND_COUNT (sizeof kinds / sizeof kinds[0])
+
+static const HurrayDecodeOptions permissive = {.permissive = true};
+
+static bool ignore(const char *text, size_t length, void *context) {
+    (void)text, (void)length, (void)context;
+    return true;
+}
+
+/* Fails, or succeeds with nothing left but what it gave. One allocation each. */
+static void expect_one_allocation(const char *name, HurrayStatus status, int made,
+                                  HurrayDescriptor *out, int before) {
+    expect_status_at(status, failing == 0 ? HURRAY_ERR_OUT_OF_MEMORY : HURRAY_OK, name, __FILE__,
+                     __LINE__);
+    assert_int_equal(made, 1);
+    if (status == HURRAY_OK) {
+        expect_ok(hurray_descriptor_destroy(out));
+    } else {
+        assert_ptr_equal(out, untouched);
+    }
+    assert_int_equal(blocks, before);
+}
+
+static void descriptors_of_every_kind(void **state) {
+    (void)state;
+    HurrayBufferHandle handles[7];
+    HurrayQuantization quantization = {.scheme = HURRAY_SCHEME_PER_TENSOR, .scale = 1};
+    const HurrayShard shard = {square, (const uint64_t[3]){0}};
+    const HurrayStatistics statistics = {.computed_mask = HURRAY_STATISTICS_SPECIALS};
+    for (int i = 0; i < 7; i++) {
+        handles[i] = (HurrayBufferHandle){.byte_size = 256, .alignment = 64};
+    }
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        HurrayDescriptorFields fields = {
+            .type_tag = HURRAY_TYPE_INT8,
+            .rank = kinds[i].rank,
+            .shape = square,
+            .byte_offset = kinds[i].layout.tag == HURRAY_LAYOUT_STRIDED ? 24 : 0,
+            .layout = kinds[i].layout,
+            .buffer_count = kinds[i].buffer_count,
+            .buffers = handles,
+            .permissive = true,
+        };
+        HurrayLayoutClass class = hurray_layout_class(fields.layout.tag);
+        if (class == HURRAY_LAYOUT_CLASS_DENSE) {
+            fields.quantization = &quantization;
+            fields.shard = &shard;
+            fields.statistics = &statistics;
+        }
+        uint8_t bytes[512];
+        uintptr_t length = 0;
+        expect_status_at(hurray_descriptor_encode(&fields, bytes, sizeof bytes, &length), HURRAY_OK,
+                         kinds[i].name, __FILE__, __LINE__);
+        int before = blocks;
+        for (int which = 0; which >= -1; which--) {
+            HurrayDescriptor *out = untouched;
+            hri_fail(HURRAY_OK, STALE_MESSAGE);
+            calls = 0;
+            failing = which;
+            HurrayStatus status = hurray_descriptor_decode_with(bytes, length, &permissive, &out);
+            expect_one_allocation(kinds[i].name, status, calls, out, before);
+
+            out = untouched;
+            hri_fail(HURRAY_OK, STALE_MESSAGE);
+            calls = 0;
+            status = hurray_descriptor_create(&fields, &out);
+            expect_one_allocation(kinds[i].name, status, calls, out, before);
+
+            /* The table is printed; that it is valid cannot be said. */
+            const HurrayPrintOptions options = {.decode = permissive};
+            HurrayStatus verdict = 1;
+            calls = 0;
+            expect_ok(hurray_descriptor_print(bytes, length, &options, ignore, NULL, &verdict));
+            assert_int_equal(verdict, which == 0 ? HURRAY_ERR_OUT_OF_MEMORY : HURRAY_OK);
+            assert_int_equal(calls, 1);
+            assert_int_equal(blocks, before);
+        }
+        failing = -1;
+    }
+}
+
 /* A tensor that cannot be made leaves its buffers to the caller. */
 static void tensors_that_fail_leave_their_buffers(void **state) {
     (void)state;
@@ -328,6 +399,7 @@ static void memory_that_cannot_grow_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(descriptors_of_every_kind),
         cmocka_unit_test(tensors_that_fail_leave_their_buffers),
         cmocka_unit_test(memory_that_cannot_grow_stays),
     };

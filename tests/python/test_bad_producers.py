@@ -361,7 +361,8 @@ def test_null_strides_mean_row_major(version):
 def test_null_data_with_elements(shape, copy, version):
     producer = Producer(None, shape, version=version)
     check_refused(producer, hurray.BufferError, r"data is NULL for \d+ element", copy=copy)
-    check_usable(producer, data=array_of_six().ctypes.data, shape=[2, 3], ndim=2)
+    values = array_of_six()  # alive while it is read
+    check_usable(producer, data=values.ctypes.data, shape=[2, 3], ndim=2)
 
 
 def test_null_data_with_an_offset():

@@ -190,8 +190,17 @@ static bool store_unsigned(PyObject *integer, const HurrayElementType *type, voi
     return true;
 }
 
+/* Without its fraction. Not by PyNumber_Long alone, which reads the bytes of a buffer as digits. */
+static PyObject *as_integer(PyObject *value) {
+    if (PyIndex_Check(value)) return PyNumber_Index(value);
+    PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
+    if (methods != NULL && methods->nb_int != NULL) return PyNumber_Long(value);
+    double number = PyFloat_AsDouble(value);
+    return number == -1.0 && PyErr_Occurred() ? NULL : PyLong_FromDouble(number);
+}
+
 static bool store_integer(PyObject *value, const HurrayElementType *type, void *element) {
-    PyObject *integer = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Long(value);
+    PyObject *integer = as_integer(value);
     if (integer == NULL) return false;
     bool ok = type->is_signed ? store_signed(integer, type, element)
                               : store_unsigned(integer, type, element);

@@ -95,6 +95,16 @@ bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *k
 
 /* ---- one argument ---- */
 
+void argument_refuse(PyObject *exception, const char *name, PyObject *value, const char *expected) {
+    PyObject *text = PyObject_Repr(value);
+    if (text == NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();
+        text = PyUnicode_FromString("a number of thousands of digits");
+    }
+    if (text != NULL) PyErr_Format(exception, "%s is %U; expected %s", name, text, expected);
+    Py_XDECREF(text);
+}
+
 static PyObject *as_index(PyObject *value, const char *name) {
     if (PyIndex_Check(value)) return PyNumber_Index(value);
     PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, Py_TYPE(value)->tp_name);
@@ -115,7 +125,8 @@ bool argument_as_u64(PyObject *value, const char *name, uint64_t *out) {
     *out = PyLong_AsUnsignedLongLong(number);
     bool failed = *out == UINT64_MAX && PyErr_Occurred();
     if (failed && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 to 2**64 - 1", name, number);
+        PyErr_Clear();
+        argument_refuse(PyExc_OverflowError, name, number, "0 to 2**64 - 1");
     }
     Py_DECREF(number);
     return !failed;
@@ -126,7 +137,7 @@ bool argument_as_u8(PyObject *value, const char *name, uint8_t *out) {
     int overflow;
     if (!argument_as_i64(value, name, &number, &overflow)) return false;
     if (overflow != 0 || number < 0 || number > UINT8_MAX) {
-        PyErr_Format(PyExc_OverflowError, "%s is %R; expected 0 to 255", name, value);
+        argument_refuse(PyExc_OverflowError, name, value, "0 to 255");
         return false;
     }
     *out = (uint8_t)number;

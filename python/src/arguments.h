@@ -75,6 +75,12 @@ bool argument_as_u8(PyObject *value, const char *name, uint8_t *out);
  */
 bool argument_as_i64(PyObject *value, const char *name, int64_t *out, int *overflow);
 
+/*
+ * Raises `exception`: "shape[2] is -1; expected 0 to 5". A number with more digits than Python agrees
+ * to print is not shown.
+ */
+void argument_refuse(PyObject *exception, const char *name, PyObject *value, const char *expected);
+
 /* A str as UTF-8, borrowed from it; NULL with TypeError, or ValueError for a NUL inside. */
 const char *argument_as_string(PyObject *value, const char *name);
 

@@ -302,15 +302,24 @@ static PyObject *make_eye(CoreState *state, NewTensor *made, int64_t k) {
 
 /* A number of rows or columns. */
 static bool read_extent(CoreState *state, const char *name, PyObject *object, uint64_t *out) {
-    uint64_t shape[HURRAY_MAX_RANK];
-    uint32_t rank;
     if (!PyIndex_Check(object)) {
         PyErr_Format(PyExc_TypeError, "eye(): %s must be an int, not '%.200s'", name,
                      Py_TYPE(object)->tp_name);
         return false;
     }
-    if (!shape_from_object(state, object, shape, &rank)) return false;
-    *out = shape[0];
+    if (argument_as_u64(object, name, out) && *out != HURRAY_DYNAMIC) return true;
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+    PyErr_Clear();
+    argument_refuse(state->InvalidDescriptorError, name, object, "0 to 2**64 - 2");
+    return false;
+}
+
+/* A diagonal further off than int64_t is outside all the same: it is clipped. */
+static bool read_diagonal(PyObject *object, int64_t *out) {
+    int overflow = 0;
+    *out = 0;
+    if (object != NULL && !argument_as_i64(object, "k", out, &overflow)) return false;
+    if (overflow != 0) *out = overflow < 0 ? INT64_MIN : INT64_MAX;
     return true;
 }
 
@@ -331,10 +340,8 @@ static PyObject *eye(PyObject *module, PyObject *const *args, Py_ssize_t nargs, 
     if (!arguments_parse(&signature, args, nargs, kwnames, values)) return NULL;
     CoreState *state = core_state_of_module(module);
     NewTensor made = {.function = "eye", .rank = 2};
-    Py_ssize_t k = 0;
-    /* A diagonal further off than Py_ssize_t is outside all the same: NULL clips it. */
-    if (values[2] != NULL) k = PyNumber_AsSsize_t(values[2], NULL);
-    if ((k == -1 && PyErr_Occurred()) || !read_extent(state, "n_rows", values[0], &made.shape[0]) ||
+    int64_t k;
+    if (!read_diagonal(values[2], &k) || !read_extent(state, "n_rows", values[0], &made.shape[0]) ||
         !read_extent(state, "n_cols", values[1] == NULL ? values[0] : values[1], &made.shape[1]) ||
         !new_tensor_set_type(state, &made, values[3], HURRAY_TYPE_FLOAT64) ||
         !new_tensor_check_device(state, "eye", values[4])) {
@@ -710,11 +717,9 @@ static PyObject *make_linspace(CoreState *state, NewTensor *made, const Span *re
 }
 
 static bool read_num(PyObject *object, uint64_t *out) {
-    PyObject *integer = PyNumber_Index(object);
-    if (integer == NULL) return false;
-    int overflow = 0;
-    long long value = PyLong_AsLongLongAndOverflow(integer, &overflow);
-    Py_DECREF(integer);
+    int64_t value;
+    int overflow;
+    if (!argument_as_i64(object, "num", &value, &overflow)) return false;
     if (overflow > 0) {
         PyErr_NoMemory();
         return false;

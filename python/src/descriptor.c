@@ -52,9 +52,8 @@ static bool read_extent(CoreState *state, PyObject *item, const char *name, uint
     bool valid = *out != UINT64_MAX;
     if (!valid) {
         PyErr_Clear();
-        PyErr_Format(state->InvalidDescriptorError,
-                     "%s is %R; expected 0 to 2**64 - 2, or None for a dynamic dimension", name,
-                     number);
+        argument_refuse(state->InvalidDescriptorError, name, number,
+                        "0 to 2**64 - 2, or None for a dynamic dimension");
     }
     Py_DECREF(number);
     return valid;

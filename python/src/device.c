@@ -63,9 +63,8 @@ static bool read_named_byte(CoreState *state, const NamedByte *kind, PyObject *o
         int overflow;
         if (!argument_as_i64(object, kind->argument, &number, &overflow)) return false;
         if (overflow != 0 || number < 0 || number > UINT8_MAX) {
-            PyErr_Format(state->InvalidDescriptorError,
-                         "%s is %R; expected a name or a wire byte, 0 to 255", kind->argument,
-                         object);
+            argument_refuse(state->InvalidDescriptorError, kind->argument, object,
+                            "a name or a wire byte, 0 to 255");
             return false;
         }
         *out = (uint8_t)number;
@@ -86,8 +85,7 @@ static bool read_device_id(CoreState *state, PyObject *object, int32_t *out) {
     int overflow;
     if (!argument_as_i64(object, "device_id", &number, &overflow)) return false;
     if (overflow != 0 || number < 0 || number > INT32_MAX) {
-        PyErr_Format(state->InvalidDescriptorError, "device_id is %R; expected 0 to 2**31 - 1",
-                     object);
+        argument_refuse(state->InvalidDescriptorError, "device_id", object, "0 to 2**31 - 1");
         return false;
     }
     *out = (int32_t)number;

@@ -68,18 +68,19 @@ static PyObject *export_versioned(CoreState *state, HurrayTensor *tensor, uint64
     return capsule;
 }
 
-/* Two integers from a pair such as (1, 3) or (DLDeviceType.kDLCPU, 0). */
+/* Two integers from a pair such as (1, 3) or (DLDeviceType.kDLCPU, 0). Copied into a tuple first: an
+ * __index__ may change the list it stands in. */
 static bool read_pair(PyObject *object, const char *name, long *first, long *second) {
-    PyObject *pair = PySequence_Fast(object, "");
-    if (pair == NULL || PySequence_Fast_GET_SIZE(pair) != 2) {
+    PyObject *pair = PySequence_Tuple(object);
+    if (pair == NULL && !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    if (pair == NULL || PyTuple_GET_SIZE(pair) != 2 || !PyIndex_Check(PyTuple_GET_ITEM(pair, 0)) ||
+        !PyIndex_Check(PyTuple_GET_ITEM(pair, 1))) {
         Py_XDECREF(pair);
         PyErr_Format(PyExc_TypeError, "%s must be a pair of integers, not %R", name, object);
         return false;
     }
-    *first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair, 0));
-    if (*first != -1 || !PyErr_Occurred()) {
-        *second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair, 1));
-    }
+    *first = PyLong_AsLong(PyTuple_GET_ITEM(pair, 0));
+    if (*first != -1 || !PyErr_Occurred()) *second = PyLong_AsLong(PyTuple_GET_ITEM(pair, 1));
     Py_DECREF(pair);
     return !PyErr_Occurred();
 }
@@ -222,41 +223,55 @@ static bool is_large_copy(const HurrayDLTensor *dl_tensor, HurrayCopy copy) {
     return bytes >= CORE_LARGE_COPY && !(aligned && copy != HURRAY_COPY_ALWAYS);
 }
 
-static PyObject *finish_import(CoreState *state, HurrayStatus status, HurrayTensor *tensor) {
-    if (status == HURRAY_OK) return tensor_wrap(state, tensor);
+/* What taking over has come to; false with an exception. */
+static bool check_taken(CoreState *state, HurrayStatus status) {
+    if (status == HURRAY_OK) return true;
     /* A version we do not know makes the capsule unusable; no descriptor is at fault. */
-    if (status == HURRAY_ERR_VERSION_MISMATCH) return raise_status_as(state->BufferError, status);
-    return raise_status(state, status);
+    if (status == HURRAY_ERR_VERSION_MISMATCH) {
+        raise_status_as(state->BufferError, status);
+    } else {
+        raise_status(state, status);
+    }
+    return false;
 }
 
-/* Takes over `managed` on success only. */
-static PyObject *import_versioned(CoreState *state, HurrayDLManagedTensorVersioned *managed,
-                                  HurrayCopy copy) {
-    HurrayTensor *tensor = NULL;
+/* Takes `managed` over into a tensor. False with an exception: then it is still the caller's. What
+ * fails later has deleted it. */
+static bool take_versioned(CoreState *state, HurrayDLManagedTensorVersioned *managed,
+                           HurrayCopy copy, HurrayTensor **out) {
     HurrayStatus status;
     /* Nothing but the version may be read before it is known. */
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
         is_large_copy(&managed->dl_tensor, copy)) {
         Py_BEGIN_ALLOW_THREADS
-        status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
+        status = hurray_tensor_from_dlpack(managed, copy, NULL, out);
         Py_END_ALLOW_THREADS
     } else {
-        status = hurray_tensor_from_dlpack(managed, copy, NULL, &tensor);
+        status = hurray_tensor_from_dlpack(managed, copy, NULL, out);
     }
-    return finish_import(state, status, tensor);
+    return check_taken(state, status);
 }
 
-static PyObject *import_legacy(CoreState *state, HurrayDLManagedTensor *managed, HurrayCopy copy) {
-    HurrayTensor *tensor = NULL;
+static bool take_legacy(CoreState *state, HurrayDLManagedTensor *managed, HurrayCopy copy,
+                        HurrayTensor **out) {
     HurrayStatus status;
     if (is_large_copy(&managed->dl_tensor, copy)) {
         Py_BEGIN_ALLOW_THREADS
-        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
+        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, out);
         Py_END_ALLOW_THREADS
     } else {
-        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, &tensor);
+        status = hurray_tensor_from_dlpack_legacy(managed, copy, NULL, out);
     }
-    return finish_import(state, status, tensor);
+    return check_taken(state, status);
+}
+
+/* A Tensor of what a C function exported; `managed` is gone, whatever happens. */
+static PyObject *import_managed(CoreState *state, HurrayDLManagedTensorVersioned *managed,
+                                HurrayCopy copy) {
+    HurrayTensor *tensor = NULL;
+    if (take_versioned(state, managed, copy, &tensor)) return tensor_wrap(state, tensor);
+    delete_versioned(managed);
+    return NULL;
 }
 
 /* ---- consumer: capsules ---- */
@@ -310,15 +325,15 @@ static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place
         PyCapsule_SetName(capsule, versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
         return NULL;
     }
-    PyObject *tensor =
-        versioned ? import_versioned(state, pointer, copy) : import_legacy(state, pointer, copy);
-    if (tensor == NULL && PyErr_Occurred()) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyCapsule_SetName(capsule, name);
-        PyErr_Restore(type, value, traceback);
-    }
-    return tensor;
+    HurrayTensor *tensor = NULL;
+    bool taken = versioned ? take_versioned(state, pointer, copy, &tensor)
+                           : take_legacy(state, pointer, copy, &tensor);
+    if (taken) return tensor_wrap(state, tensor);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyCapsule_SetName(capsule, name);
+    PyErr_Restore(type, value, traceback);
+    return NULL;
 }
 
 /* ---- consumer: producers in Python ---- */
@@ -553,9 +568,7 @@ static PyObject *import_exchange(CoreState *state, PyObject *object, PyObject *c
         delete_versioned(managed);
         return NULL;
     }
-    PyObject *tensor = import_versioned(state, managed, copy);
-    if (tensor == NULL) delete_versioned(managed);
-    return tensor;
+    return import_managed(state, managed, copy);
 }
 
 bool dlpack_is_producer(CoreState *state, PyObject *object) {
@@ -704,10 +717,13 @@ static int api_from_object(void *py_object, HurrayDLManagedTensorVersioned **out
 /* DLPack: "the ownership of the tensor is stolen", which includes the call that fails. */
 static int api_to_object(HurrayDLManagedTensorVersioned *managed, void **out_py_object) {
     CoreState *state = core_state_find();
-    *out_py_object = state == NULL ? NULL : import_versioned(state, managed, HURRAY_COPY_IF_NEEDED);
-    if (*out_py_object != NULL) return 0;
-    delete_versioned(managed);
-    return -1;
+    *out_py_object = NULL;
+    if (state == NULL) {
+        delete_versioned(managed);
+    } else {
+        *out_py_object = import_managed(state, managed, HURRAY_COPY_IF_NEEDED);
+    }
+    return *out_py_object == NULL ? -1 : 0;
 }
 
 /* A bare DLTensor has no flags; the managed one can say that a tensor is read-only. */

@@ -333,8 +333,7 @@ static bool read_stride(CoreState *state, PyObject *item, Py_ssize_t index, int6
     PyOS_snprintf(name, sizeof name, "strides[%d]", (int)index);
     if (!argument_as_i64(item, name, out, &overflow)) return false;
     if (overflow == 0) return true;
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected a number of 64 bits", name,
-                 item);
+    argument_refuse(state->InvalidDescriptorError, name, item, "a number of 64 bits");
     return false;
 }
 

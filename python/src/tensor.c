@@ -10,12 +10,21 @@
 
 /* ---- making ---- */
 
+/* Another library's deleter may run Python code, which must neither see nor lose an exception that
+ * is under way. */
+static void release_quietly(HurrayTensor *tensor) {
+    PyObject *error, *value, *traceback;
+    PyErr_Fetch(&error, &value, &traceback);
+    hurray_tensor_release(tensor);
+    PyErr_Restore(error, value, traceback);
+}
+
 PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor) {
     PyObject *device = device_new(state, hurray_tensor_device(tensor));
     TensorObject *self = device == NULL ? NULL : PyObject_New(TensorObject, state->TensorType);
     if (self == NULL) {
         Py_XDECREF(device);
-        hurray_tensor_release(tensor);
+        release_quietly(tensor);
         return NULL;
     }
     self->tensor = tensor;
@@ -28,12 +37,7 @@ static void tensor_dealloc(PyObject *self) {
     TensorObject *object = (TensorObject *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (object->weak_references != NULL) PyObject_ClearWeakRefs(self);
-    /* Another library's deleter may run Python code, which must neither see nor lose an exception
-     * that is under way. */
-    PyObject *error, *value, *traceback;
-    PyErr_Fetch(&error, &value, &traceback);
-    hurray_tensor_release(object->tensor);
-    PyErr_Restore(error, value, traceback);
+    release_quietly(object->tensor);
     Py_XDECREF(object->device);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -117,8 +121,8 @@ static bool read_byte_offset(CoreState *state, PyObject *object, uint64_t *out) 
     if (!argument_as_u64(object, "byte_offset", out)) {
         if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
         PyErr_Clear();
-        PyErr_Format(state->InvalidDescriptorError,
-                     "byte_offset is %R; expected an integer from 0 below 2^64", object);
+        argument_refuse(state->InvalidDescriptorError, "byte_offset", object,
+                        "an integer from 0 below 2^64");
         return false;
     }
     return true;
@@ -364,18 +368,18 @@ PyDoc_STRVAR(
     "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3).");
 
 static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
-    PyObject *number = PyNumber_Index(argument);
-    if (number == NULL) return NULL;
-    int overflow = 0;
-    long index = PyLong_AsLongAndOverflow(number, &overflow);
-    Py_DECREF(number);
-    if (index == -1 && PyErr_Occurred()) return NULL;
+    int64_t index;
+    int overflow;
+    if (!argument_as_i64(argument, "buffer index", &index, &overflow)) return NULL;
     CoreState *state = core_state_of(self);
     long count = (long)fields_of(self)->buffer_count;
     if (index < 0 && overflow == 0) index += count;
     if (overflow != 0 || index < 0 || index >= count) {
-        return PyErr_Format(PyExc_IndexError, "buffer index %R is out of range for %ld buffers",
-                            argument, count);
+        char expected[64];
+        PyOS_snprintf(expected, sizeof expected, "-%ld to %ld, for %ld buffers", count, count - 1,
+                      count);
+        argument_refuse(PyExc_IndexError, "buffer index", argument, expected);
+        return NULL;
     }
     HurrayTensor *view = NULL;
     HurrayStatus status = hurray_tensor_buffer_view(tensor_of(self), (uint32_t)index, &view);

@@ -16,8 +16,11 @@ HurrayStatus hurray_address_strides(const HurrayDescriptorFields *fields, int64_
                         fields->layout.tag);
     }
     if (!kind->strides(fields, strides)) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "strides of layout %s are unknown: a dimension is dynamic", kind->name);
+        return hri_fail(
+            HURRAY_ERR_INVALID_LAYOUT,
+            "strides of layout %s are unknown: a dimension is dynamic, or buffer 0 has no "
+            "room for the padding of quantization blocks",
+            kind->name);
     }
     return HURRAY_OK;
 }

@@ -112,6 +112,49 @@ static void quantization_padding_counts_in_packed_strides(void **state) {
     assert_memory_equal(strides, col_major, sizeof col_major);
 }
 
+/* A permissive reader lets padding be left out. Where elements lie then, nobody knows. */
+static void without_their_padding_elements_have_no_place(void **state) {
+    (void)state;
+    uint64_t shape[2] = {2, 10}, index[2] = {1, 9}, required = 0;
+    HurrayQuantization blocks = {.scheme = HURRAY_SCHEME_NF4,
+                                 .axis = 1,
+                                 .block_size = 8,
+                                 .scale_buffer = 1,
+                                 .zero_point_buffer = HURRAY_NO_BUFFER};
+    HurrayBufferHandle buffers[2] = {{.alignment = 64}, {.byte_size = 16, .alignment = 64}};
+    HurrayDescriptorFields fields = {.type_tag = HURRAY_TYPE_UINT4,
+                                     .rank = 2,
+                                     .shape = shape,
+                                     .layout = {HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
+                                     .buffer_count = 2,
+                                     .buffers = buffers,
+                                     .quantization = &blocks,
+                                     .permissive = true};
+    for (uint8_t tag = HURRAY_LAYOUT_ROW_MAJOR; tag <= HURRAY_LAYOUT_COL_MAJOR; tag++) {
+        int64_t strides[2], offset = 77;
+        fields.layout.tag = tag;
+        expect_ok(hurray_descriptor_required_bytes(&fields, 0, &required, NULL));
+        assert_int_equal(required, 10);
+        fields.permissive = false;
+        expect_ok(hurray_descriptor_required_bytes(&fields, 0, &required, NULL));
+        assert_int_equal(required, 16);
+        fields.permissive = true;
+        buffers[0].byte_size = required;
+        expect_ok(hurray_descriptor_validate(&fields));
+        expect_ok(hurray_address_strides(&fields, strides));
+        expect_ok(hurray_address_offset(&fields, index, &offset));
+        assert_int_equal(offset, tag == HURRAY_LAYOUT_ROW_MAJOR ? 25 : 19);
+        buffers[0].byte_size = required - 1;
+        expect_ok(hurray_descriptor_validate(&fields));
+        expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_address_strides(&fields, strides));
+        expect_message("padding");
+        expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_address_offset(&fields, index, &offset));
+        shape[0] = 0; /* of no elements, strides are known */
+        expect_ok(hurray_address_strides(&fields, strides));
+        shape[0] = 2;
+    }
+}
+
 static void what_has_no_offset(void **state) {
     (void)state;
     uint64_t shape[2] = {HURRAY_DYNAMIC, 4}, index[2] = {0, 0};
@@ -151,6 +194,7 @@ int main(void) {
         cmocka_unit_test(places_count_bits_from_byte_offset),
         cmocka_unit_test(places_of_private_types),
         cmocka_unit_test(quantization_padding_counts_in_packed_strides),
+        cmocka_unit_test(without_their_padding_elements_have_no_place),
         cmocka_unit_test(what_has_no_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

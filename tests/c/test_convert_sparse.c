@@ -757,6 +757,64 @@ static void coo_faults(void **state) {
     release(sample);
 }
 
+/* Two values of one index that are read a long time after one another. */
+static void duplicates_far_apart(void **state) {
+    (void)state;
+    enum {
+        NNZ = 3000
+    };
+    const uint64_t shape[2] = {7, 1000};
+    const HurrayLayout targets[] = {{.tag = HURRAY_LAYOUT_CSR}, {.tag = HURRAY_LAYOUT_CSC}};
+    static uint8_t values[NNZ], indices[NNZ * 16], made[3][NNZ * 8 + 8];
+    for (uint64_t i = 0; i < NNZ; i++) { /* backwards, so that they are not in order either way */
+        store_u64(indices + i * 16, (NNZ - 1 - i) / 1000);
+        store_u64(indices + i * 16 + 8, (NNZ - 1 - i) % 1000);
+    }
+    memcpy(indices + 16 * 2900, indices + 16 * 17, 16);
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_UINT8,
+        .rank = 2,
+        .shape = shape,
+        .layout = {HURRAY_LAYOUT_COO, {.sparse = {.nnz = NNZ}}},
+    };
+    const HurrayBytes buffers[] = {{values, NNZ}, {indices, sizeof indices}};
+    for (size_t t = 0; t < 2; t++) {
+        HurraySparseConversion *conversion;
+        expect_ok(hurray_sparse_conversion_create(&fields, buffers, &targets[t], &conversion));
+        expect_failure(
+            HURRAY_ERR_INVALID_LAYOUT,
+            hurray_sparse_conversion_fill(conversion, (void *const[]){made[0], made[1], made[2]}));
+        expect_message("tuple 2900");
+        expect_message("tuple 17");
+        hurray_sparse_conversion_destroy(&conversion);
+    }
+}
+
+/* Bytes that change after sizes were told: a tree that grows is noticed before it leaves its room. */
+static void bytes_that_change_on_the_way(void **state) {
+    (void)state;
+    static const uint64_t before[4][3] = {{0, 0, 1}, {0, 0, 2}, {0, 0, 3}, {1, 1, 2}};
+    static const uint64_t after[4][3] = {{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {1, 1, 2}};
+    Sample *sample = fixed(3, HURRAY_LAYOUT_COO, true, cube_shape, before, 4);
+    HurrayLayout csf = {.tag = HURRAY_LAYOUT_CSF};
+    HurraySparseConversion *conversion;
+    expect_ok(hurray_sparse_conversion_create(&sample->fields, sample->buffers, &csf, &conversion));
+    void *made[7];
+    for (uint32_t i = 0; i < 7; i++) {
+        made[i] = malloc((size_t)hurray_sparse_conversion_buffer_size(conversion, i));
+        assert_non_null(made[i]);
+    }
+    expect_ok(hurray_sparse_conversion_fill(conversion, made));
+    for (uint64_t i = 0; i < 12; i++) {
+        store_u64(sample->blocks[1] + 1 + i * 8, after[i / 3][i % 3]);
+    }
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_sparse_conversion_fill(conversion, made));
+    expect_message("stay as they are");
+    for (uint32_t i = 0; i < 7; i++) free(made[i]);
+    hurray_sparse_conversion_destroy(&conversion);
+    release(sample);
+}
+
 static void compressed_faults(void **state) {
     (void)state;
     for (int is_csc = 0; is_csc < 2; is_csc++) {
@@ -1040,14 +1098,24 @@ static void tensor_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_to_sparse), cmocka_unit_test(long_rows),
-        cmocka_unit_test(large_extents),    cmocka_unit_test(wide_matrix),
-        cmocka_unit_test(many_elements),    cmocka_unit_test(dense_to_sparse),
-        cmocka_unit_test(broadcast),        cmocka_unit_test(bits_decide),
-        cmocka_unit_test(sparse_to_dense),  cmocka_unit_test(example),
-        cmocka_unit_test(coo_faults),       cmocka_unit_test(compressed_faults),
-        cmocka_unit_test(csf_faults),       cmocka_unit_test(hostile_entries),
-        cmocka_unit_test(refusals),         cmocka_unit_test(tensors),
+        cmocka_unit_test(sparse_to_sparse),
+        cmocka_unit_test(long_rows),
+        cmocka_unit_test(large_extents),
+        cmocka_unit_test(wide_matrix),
+        cmocka_unit_test(many_elements),
+        cmocka_unit_test(dense_to_sparse),
+        cmocka_unit_test(broadcast),
+        cmocka_unit_test(bits_decide),
+        cmocka_unit_test(sparse_to_dense),
+        cmocka_unit_test(example),
+        cmocka_unit_test(duplicates_far_apart),
+        cmocka_unit_test(bytes_that_change_on_the_way),
+        cmocka_unit_test(coo_faults),
+        cmocka_unit_test(compressed_faults),
+        cmocka_unit_test(csf_faults),
+        cmocka_unit_test(hostile_entries),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(tensors),
         cmocka_unit_test(tensor_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

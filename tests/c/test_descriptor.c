@@ -777,6 +777,15 @@ static void required_bytes_are_the_least_accepted(void **state) {
     sample.shape[0] = HURRAY_DYNAMIC;
     expect_ok(hurray_descriptor_required_bytes(&sample.fields, 0, &required, NULL));
     assert_int_equal(required, 9);
+    /* Nobody knows how wide the elements of a type without a name are. */
+    make_worked(&sample);
+    sample.fields.type_tag = 0x7F;
+    sample.fields.permissive = true;
+    required = 77;
+    expect_failure(HURRAY_ERR_UNSUPPORTED,
+                   hurray_descriptor_required_bytes(&sample.fields, 0, &required, NULL));
+    expect_message("0x7F");
+    assert_int_equal(required, 77);
     /* Quantization that no validation has seen must not divide by zero or index beyond the shape. */
     make_quantized(&sample);
     sample.quantization.axis = 100;

@@ -361,6 +361,17 @@ static void what_is_not_exported(void **state) {
     expect_ok(hurray_tensor_check_dlpack(tensor));
     hurray_tensor_release(tensor);
 
+    /* Layouts without strides. */
+    const uint64_t tile_shape[2] = {2, 2};
+    const HurrayTileLevel level = {tile_shape, HURRAY_LAYOUT_ROW_MAJOR, HURRAY_LAYOUT_ROW_MAJOR,
+                                   NULL, NULL};
+    fields = three_by_four_floats(HURRAY_LAYOUT_TILED, NULL);
+    fields.layout.tiled = (HurrayTiledLayout){1, &level};
+    tensor = make_tensor(fields, host_info(), NULL);
+    expect_no_export(HURRAY_ERR_UNSUPPORTED, tensor);
+    expect_message("layout tiled");
+    hurray_tensor_release(tensor);
+
     /* Memory that is not what it says, or not ready. */
     fields = three_by_four_floats(HURRAY_LAYOUT_ROW_MAJOR, NULL);
     HurrayBufferInfo info = host_info();

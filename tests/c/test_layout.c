@@ -39,6 +39,12 @@ static void every_tag_is_classified(void **state) {
             assert_int_equal(hurray_layout_from_name(name), tag);
         }
     }
+    uint32_t count = 77;
+    for (uint32_t tag = 0; tag < 256; tag++) {
+        if (hurray_layout_tag_kind((uint8_t)tag) == HURRAY_LAYOUT_TAG_NAMED) continue;
+        expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_layout_buffer_count((uint8_t)tag, 2, &count));
+        assert_int_equal(count, 77);
+    }
     assert_int_equal(hurray_layout_from_name("Strided"), 0);
     assert_int_equal(hurray_layout_from_name(""), 0);
     assert_int_equal(hurray_layout_from_name(NULL), 0);

@@ -90,6 +90,19 @@ static void private_layouts_are_for_those_who_know_them(void **state) {
     }
 }
 
+static void known_ids_must_be_there(void **state) {
+    (void)state;
+    static const HurrayDecodeOptions missing = {.known_layout_count = 1};
+    Sample sample;
+    uint8_t bytes[ROOM];
+    HurrayDescriptor *out = NULL;
+    make_private(&sample, 0xF0, known_ids[0], 5);
+    size_t size = encode_valid(&sample.fields, bytes);
+    expect_failure(HURRAY_ERR_NULL_POINTER, decode_copy(bytes, size, &missing, &out));
+    expect_message("known_layout_ids");
+    assert_null(out);
+}
+
 static void private_fields_as_the_spec_lays_them_out(void **state) {
     (void)state;
     Sample sample;
@@ -332,6 +345,7 @@ static void future_minor_versions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_layouts_are_for_those_who_know_them),
+        cmocka_unit_test(known_ids_must_be_there),
         cmocka_unit_test(private_fields_as_the_spec_lays_them_out),
         cmocka_unit_test(what_is_checked_of_private_layouts),
         cmocka_unit_test(every_private_field_makes_a_difference),

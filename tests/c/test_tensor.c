@@ -395,6 +395,18 @@ static void what_is_not_transposed(void **state) {
     expect_message("quantization");
     expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_tensor_reinterpret(tensor, 0x11, &out));
     hurray_tensor_release(tensor);
+
+    const uint64_t tile_shape[2] = {2, 2};
+    const HurrayTileLevel level = {tile_shape, HURRAY_LAYOUT_ROW_MAJOR, HURRAY_LAYOUT_ROW_MAJOR,
+                                   NULL, NULL};
+    fields.quantization = NULL;
+    fields.layout = (HurrayLayout){HURRAY_LAYOUT_TILED, {.tiled = {1, &level}}};
+    tensor = make_tensor(fields, make_buffer(host_info(), NULL));
+    expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_tensor_transpose(tensor, &out));
+    expect_message("layout tiled");
+    expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_tensor_copy(tensor, NULL, &out));
+    expect_message("strides");
+    hurray_tensor_release(tensor);
     assert_ptr_equal(out, untouched);
 }
 

@@ -1,6 +1,7 @@
 /*
  * The golden vectors of an independent encoder (tests/vectors): each field of the valid ones, refusal
- * of the invalid ones, offsets of elements; and what becomes of a valid one when a bit of it flips.
+ * of the invalid ones by a message that names what is wrong, offsets of elements; and what becomes of a
+ * valid one when a bit of it flips: decoded strictly and permissively, printed, verified.
  *
  * What is expected comes from the manifest by way of vectors_to_c.py, the bytes from the directory
  * that the environment variable HURRAY_VECTORS names.
@@ -11,6 +12,8 @@
 
 #include <hurray/address.h>
 #include <hurray/descriptor.h>
+#include <hurray/print.h>
+#include <hurray/verify.h>
 
 typedef struct ValidVector {
     const char *file;
@@ -20,6 +23,7 @@ typedef struct ValidVector {
 typedef struct InvalidVector {
     const char *file;
     const char *because;
+    const char *named;   /* what the message has to name */
     HurrayStatus status; /* 0: any error that has no code of its own */
 } InvalidVector;
 
@@ -228,42 +232,111 @@ static void truncated_vectors_are_refused(void **state) {
     }
 }
 
+/* ---- with a bit flipped ---- */
+
+static const HurrayDecodeOptions permissive = {.permissive = true};
+
+/* Bytes that a buffer may have, and then exactly so many are there to be read. */
+#define SMALL_BUFFER 4096u
+
+/* What the buffers hold is for verification to say; it neither reads past them nor writes. */
+static void verify_small_buffers(const HurrayDescriptorFields *fields, uint8_t filling) {
+    HurrayBytes buffers[HURRAY_MAX_BUFFERS];
+    uint8_t *blocks[HURRAY_MAX_BUFFERS] = {NULL};
+    uint32_t count = 0;
+    while (count < fields->buffer_count && fields->buffers[count].byte_size <= SMALL_BUFFER) {
+        size_t size = (size_t)fields->buffers[count].byte_size;
+        blocks[count] = malloc(size == 0 ? 1 : size);
+        memset(blocks[count], filling, size);
+        buffers[count] = (HurrayBytes){blocks[count], size};
+        count++;
+    }
+    if (count == fields->buffer_count) {
+        HurrayViolation violation, untouched;
+        memset(&violation, 0xA5, sizeof violation);
+        untouched = violation;
+        hri_fail(HURRAY_OK, STALE_MESSAGE);
+        HurrayStatus status = hurray_verify(fields, buffers, count, &violation);
+        if (status != HURRAY_OK) expect_any_failure_at(status, "verify", __FILE__, __LINE__);
+        if (status == HURRAY_ERR_DATA_INVALID) {
+            assert_non_null(hurray_violation_name(violation.kind));
+            assert_int_not_equal(violation.kind, HURRAY_VIOLATION_NONE);
+            assert_true(violation.buffer < count || violation.buffer == HURRAY_NO_BUFFER);
+        } else {
+            assert_memory_equal(&violation, &untouched, sizeof violation);
+            /* The rest is right, or nobody knows it. */
+            assert_true(status == HURRAY_OK || status == HURRAY_ERR_UNSUPPORTED);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) free(blocks[i]);
+}
+
+static bool count_line(const char *text, size_t length, void *context) {
+    assert_true(length > 0 && text[length - 1] == '\n');
+    ++*(size_t *)context;
+    return true;
+}
+
+/* The table ends with what decoding says. */
+static void expect_printed(const uint8_t *bytes, size_t length, const HurrayDecodeOptions *options,
+                           HurrayStatus verdict) {
+    HurrayPrintOptions print = {.decode = *options};
+    HurrayStatus said = 1;
+    size_t lines = 0;
+    expect_ok(hurray_descriptor_print(bytes, length, &print, count_line, &lines, &said));
+    assert_int_equal(said, verdict);
+    assert_true(lines > 1);
+}
+
 /* What is accepted after a flip is a descriptor of its own: it encodes to what decodes equal. */
-static void check_flipped(const uint8_t *bytes, size_t length) {
-    HurrayDescriptor *descriptor = NULL;
+static HurrayStatus check_flipped(const uint8_t *bytes, size_t length,
+                                  const HurrayDecodeOptions *options, uint8_t filling) {
+    HurrayDescriptor *descriptor = NULL, *back = NULL;
     hri_fail(HURRAY_OK, STALE_MESSAGE);
-    HurrayStatus status = hurray_descriptor_decode(bytes, length, &descriptor);
+    HurrayStatus status = hurray_descriptor_decode_with(bytes, length, options, &descriptor);
+    expect_printed(bytes, length, options, status);
     if (status != HURRAY_OK) {
         assert_null(descriptor);
         expect_any_failure_at(status, "decode", __FILE__, __LINE__);
-        return;
+        return status;
     }
     const HurrayDescriptorFields *fields = hurray_descriptor_fields(descriptor);
     size_t again_length;
     uint8_t *again = expect_encoded(fields, &again_length);
-    HurrayDescriptor *back = expect_decoded(again, again_length);
+    expect_ok(hurray_descriptor_decode_with(again, again_length, options, &back));
     assert_true(hurray_descriptor_equal(fields, hurray_descriptor_fields(back)));
     if (bytes[5] == 0) { /* of a later minor version, parts may have been skipped */
         assert_int_equal(again_length, length);
         assert_memory_equal(again, bytes, length);
     }
+    verify_small_buffers(fields, filling);
     expect_ok(hurray_descriptor_destroy(back));
     expect_ok(hurray_descriptor_destroy(descriptor));
     free(again);
+    return status;
 }
 
 static void flipped_bits_are_refused_or_mean_something(void **state) {
+    static const HurrayDecodeOptions strict = {.permissive = false};
+    static const uint8_t fillings[] = {0, 1, 0xFF};
+    size_t accepted = 0, only_permitted = 0;
     (void)state;
     for (size_t i = 0; i < VALID_COUNT; i++) {
         size_t length;
         uint8_t *bytes = read_vector(valid_vectors[i].file, &length);
         for (size_t bit = 0; bit < length * 8; bit++) {
+            uint8_t filling = fillings[bit % 3];
             bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-            check_flipped(bytes, length);
+            bool is_strict = check_flipped(bytes, length, &strict, filling) == HURRAY_OK;
+            bool is_permitted = check_flipped(bytes, length, &permissive, filling) == HURRAY_OK;
+            assert_true(is_permitted || !is_strict);
+            accepted += is_strict;
+            only_permitted += is_permitted && !is_strict;
             bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
         }
         free(bytes);
     }
+    assert_true(accepted > 10000 && only_permitted > 500); /* neither reader is idle */
 }
 
 /* ---- invalid ---- */
@@ -290,6 +363,10 @@ static void invalid_vectors_are_refused(void **state) {
         if (vector->status != 0 ? status != vector->status : has_code_of_its_own(status)) {
             fail_msg("%s (%s) gave %s: %s", vector->file, vector->because,
                      hurray_status_name(status), hurray_error_message());
+        }
+        if (strstr(hurray_error_message(), vector->named) == NULL) {
+            fail_msg("%s (%s): \"%s\" does not name \"%s\"", vector->file, vector->because,
+                     hurray_error_message(), vector->named);
         }
         free(bytes);
     }

@@ -105,6 +105,137 @@ CODES = {
     "cpu buffer must be producer_synced": "HURRAY_ERR_INVALID_SYNC_MODE",
 }
 
+# What the message of a refusal has to name: the field, or the part of the descriptor. Each reason of the
+# manifest stands in one line; those few vectors whose reason leaves it open which field it is come below.
+NAMES = {
+    "magic": ["magic"],
+    "version_major": ["major version"],
+    "scheme_version": ["scheme version"],
+    "descriptor: ": ["shorter than 10 bytes"],
+    "descriptor_length": [
+        "descriptor_length",
+        "descriptor_length disagrees with its parts",
+        "truncated",
+        "truncated at byte 45",
+        "truncated at byte 65",
+    ],
+    "flags 0x": ["reserved flags"],
+    "type tag 0x": ["type tag invalid", "type tag unassigned"],
+    "rank": ["rank", "rank 2", "rank 3", "rank 3 or more", "scalar layout"],
+    "extents": ["element count overflows"],
+    "byte_offset": [
+        "byte_offset past buffer 0",
+        "byte_offset of a sparse or paged tensor",
+        "reaches before buffer 0",
+    ],
+    "layout tag 0x": ["layout tag invalid", "layout tag unassigned"],
+    "buffer count": [
+        "buffer count 2, needs 3",
+        "buffer count 4, needs 3",
+        "buffer count 2, needs 1",
+        "empty buffer table",
+    ],
+    "buffer 0 (data) holds": ["reaches past buffer 0"],
+    "(page_pool) holds": ["pool too small"],
+    "(seq_ptr) holds": ["seq_ptr too small"],
+    "(indices) holds": ["indices too small"],
+    "_ptr) holds": ["pointers too small"],
+    "alignment": ["alignment power of two", "alignment below 64"],
+    "device tag 0x": ["device tag"],
+    "memory class": ["memory class", "device and memory class", "colocation"],
+    "sync mode": ["sync mode", "cpu buffer must be producer_synced"],
+    "buffer 0: reserved byte": ["handle reserved"],
+    "tile_shape": [
+        "tile extent 0",
+        "reach overflows",
+        "inner tile does not divide the outer tile",
+    ],
+    "outer_layout": ["outer_layout"],
+    "inner_layout": ["inner_layout", "tiled nesting too deep"],
+    "morton_bits": ["morton_bits 0", "morton bits too few", "morton overflow"],
+    "hilbert_": ["hilbert parameters", "hilbert extent"],
+    "is_sorted": ["is_sorted"],
+    "mode_order": ["mode_order"],
+    "paged_axis": ["paged_axis"],
+    "page_size": ["page_size", "per-block on a paged tensor"],
+    "kv_role": ["kv_role"],
+    "block_table_index_type": ["index type"],
+    "composition_rule": ["composition_rule"],
+    "combine_op": ["combine_op"],
+    "member_count": ["open composite"],
+    "head of a composite": ["composite head sections"],
+    "layout composite": ["composite head owns nothing"],
+    "tiled layout, level 0: reserved": ["reserved bytes of tiled not zero"],
+    "coo layout: the 7 reserved": ["reserved bytes of coo not zero"],
+    "csr layout: the 8 reserved": ["reserved bytes of csr not zero"],
+    "csf layout: the 8 reserved": ["reserved bytes of csf not zero"],
+    "block_paged layout: the 6 reserved": ["reserved bytes of block_paged not zero"],
+    "composite layout: the 2 reserved": ["reserved bytes of composite not zero"],
+    "scheme 0x": ["scheme tag"],
+    "scheme ": ["nf4 or mxfp on a paged tensor"],
+    "flags of per_tensor": ["scheme flags"],
+    "quantization: the 4 reserved": ["reserved bytes of per_tensor not zero"],
+    "quantization: the section": [
+        "truncated at byte 61",
+        "truncated at byte 12",
+        "truncated at byte 0",
+    ],
+    "quantization: axis": ["axis", "dynamic quantization axis", "per-channel on the paged axis"],
+    "quantization: stored type": ["storage type"],
+    "block_size": [
+        "block size power of two",
+        "block larger than axis",
+        "per_block storage or size",
+        "nf4 storage or size",
+        "mxfp storage, size or extent",
+    ],
+    "quantization: scale is": ["scale"],
+    "scale_type": ["scale type"],
+    "quantization: zero_point ": ["zero point range"],
+    "scale_buffer": [
+        "parameter buffer index",
+        "scale buffer size",
+        "shared parameter buffer size",
+    ],
+    "zero_point_buffer": [
+        "zero point buffer size",
+        "symmetric and zero point buffer disagree",
+    ],
+    "shard section": ["shard on csf or block_paged"],
+    "shard: ": ["shard box"],
+    "computed_mask": ["statistics mask"],
+    "statistics: the reserved bytes": ["reserved bytes of statistics not zero"],
+    "extension type": ["extension type flag"],
+    "extension type: the reserved bytes": ["reserved bytes of extension type not zero"],
+    "bit_width": ["bit_width"],
+    "packing_factor": ["packing_factor"],
+    "is_signed": ["extension booleans", "is_signed on a float"],
+    "on an integer": ["float fields on an integer"],
+    "member_role": ["member_role"],
+    "composite member: the reserved": ["reserved bytes of composite member not zero"],
+}
+NAME_OF_REASON = {reason: name for name, reasons in NAMES.items() for reason in reasons}
+NAME_OF_FILE = {
+    "invalid/coo_nnz_huge.bin": "nnz",
+    "invalid/shape_bytes_overflow.bin": "elements of 64 bits",
+    "invalid/strided_huge.bin": "strides",
+    "invalid/stats_reserved.bin": "statistics: the reserved bytes",
+    "invalid/shard_dynamic.bin": "shard: dimension 0",
+    "invalid/shard_outside.bin": "shard_offset",
+    "invalid/shard_wraps.bin": "shard_offset",
+    "invalid/q_block_storage.bin": "stored type of per_block",
+    "invalid/q_mx_storage.bin": "stored type of mxfp",
+    "invalid/q_nf4_storage.bin": "stored type of nf4",
+    "invalid/q_mx_partial.bin": "extent 48 of axis 1",
+    "invalid/ext_bias.bin": "exponent_bias",
+    "invalid/ext_sign_bits.bin": "sign_bits",
+    "invalid/ext_signed_2.bin": "is_signed",
+    "invalid/hilbert_extent.bin": "extent 4 of dimension 1",
+    "invalid/hilbert_rank_1.bin": "rank 1",
+    "invalid/head_offset.bin": "byte_offset",
+    "invalid/head_with_buffer.bin": "buffer count",
+}
+
 
 def number(value, c_type):
     if c_type in ("double", "float"):
@@ -202,7 +333,9 @@ def main(manifest_path, output_path):
 
     for vector in manifest["invalid"]:
         code = CODES.get(vector["because"], "0")
-        invalid.append(f'{{"{vector["file"]}", {json.dumps(vector["because"])}, {code}}}')
+        name = NAME_OF_FILE.get(vector["file"]) or NAME_OF_REASON[vector["because"]]
+        strings = ", ".join(json.dumps(text) for text in (vector["file"], vector["because"], name))
+        invalid.append(f"{{{strings}, {code}}}")
 
     for vector in manifest["addressing"]:
         index = [extent for row in vector["offsets"] for extent in row[0]]

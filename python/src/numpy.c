@@ -770,12 +770,10 @@ static PyObject *allocator_exit(PyObject *self, PyObject *const *args, Py_ssize_
         PyErr_SetString(PyExc_RuntimeError, "this aligned_allocator is not active");
         return NULL;
     }
-    PyObject *previous = allocator->previous;
-    allocator->previous = NULL;
-    PyObject *ours = PyDataMem_SetHandler(previous);
-    Py_DECREF(previous);
-    if (ours == NULL) return NULL;
+    PyObject *ours = PyDataMem_SetHandler(allocator->previous);
+    if (ours == NULL) return NULL; /* still active: to be left once more */
     Py_DECREF(ours);
+    Py_CLEAR(allocator->previous);
     Py_RETURN_NONE;
 }
 

@@ -56,7 +56,13 @@ static bool read_named_byte(CoreState *state, const NamedByte *kind, PyObject *o
     HurrayStatus status;
     if (PyUnicode_Check(object)) {
         const char *name = argument_as_string(object, kind->argument);
-        if (name == NULL) return false;
+        if (name == NULL) { /* a null character, or half of a surrogate pair: no name has one */
+            if (!PyErr_ExceptionMatches(PyExc_ValueError)) return false;
+            PyErr_Clear();
+            argument_refuse(state->InvalidDescriptorError, kind->argument, object,
+                            "a name or a wire byte, 0 to 255");
+            return false;
+        }
         status = kind->from_name(name, out);
     } else if (PyIndex_Check(object)) {
         int64_t number;

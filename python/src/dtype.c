@@ -58,7 +58,10 @@ PyDoc_STRVAR(from_name_doc, "from_name($type, name, /)\n--\n\n"
 static PyObject *dtype_from_name(PyObject *type, PyObject *name) {
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
     const char *text = argument_as_string(name, "name");
-    if (text == NULL) return NULL;
+    if (text == NULL) { /* a null character, or half of a surrogate pair: no name has one */
+        if (!PyErr_ExceptionMatches(PyExc_ValueError)) return NULL;
+        PyErr_Clear();
+    }
     const HurrayElementType *row = hurray_element_type_from_name(text);
     if (row != NULL) return Py_NewRef(state->dtypes[row->tag]);
     PyObject *names = all_names();

@@ -172,3 +172,9 @@ def test_devices_are_frozen_and_final():
         Device.kind = "cpu"
     with pytest.raises(TypeError, match="not an acceptable base type"):
         type("Derived", (Device,), {})
+
+
+@pytest.mark.parametrize("name", ["", "cpu\0", "float32\0", "\ud800"])
+def test_what_no_name_holds_is_an_unknown_name(name):
+    with pytest.raises(hurray.InvalidDescriptorError):
+        hurray.Device(name)

@@ -252,3 +252,9 @@ def test_sizes_of_wrong_arguments(arguments):
 def test_alignments():
     assert hurray.MIN_BUFFER_ALIGNMENT == 64
     assert hurray.PAGE_ALIGNMENT == 4096
+
+
+@pytest.mark.parametrize("name", ["", "cpu\0", "float32\0", "\ud800"])
+def test_what_no_name_holds_is_an_unknown_name(name):
+    with pytest.raises(hurray.InvalidDescriptorError):
+        hurray.Dtype.from_name(name)

@@ -105,11 +105,6 @@ def test_names_are_exact(name):
         hurray.Dtype.from_name(name)
 
 
-def test_a_name_with_more_behind_a_null_character_is_no_name():
-    with pytest.raises(ValueError, match="null character"):
-        hurray.Dtype.from_name("float32\0")
-
-
 @pytest.mark.parametrize("argument", [None, 3, b"float32", hurray.float32])
 def test_a_name_is_a_string(argument):
     with pytest.raises(TypeError, match="name must be a str"):

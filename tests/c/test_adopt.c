@@ -114,7 +114,7 @@ static void shared_elements_stay_where_they_are(void **state) {
         uint64_t shape[4], index[4] = {0};
         int64_t strides[4], lowest = 0;
         uint32_t rank = (uint32_t)random_below(&seed, 5);
-        size_t type = random_below(&seed, TYPE_COUNT);
+        size_t type = (size_t)random_below(&seed, TYPE_COUNT);
         for (uint32_t k = 0; k < rank; k++) {
             shape[k] = 1 + random_below(&seed, 3);
             strides[k] = random_between(&seed, -8, 8);
@@ -248,7 +248,7 @@ static void copied_elements_are_the_same(void **state) {
         uint64_t shape[4], index[4] = {0}, n = 0;
         int64_t strides[4];
         uint32_t rank = (uint32_t)random_below(&seed, 5);
-        size_t type = random_below(&seed, TYPE_COUNT);
+        size_t type = (size_t)random_below(&seed, TYPE_COUNT);
         for (uint32_t k = 0; k < rank; k++) {
             shape[k] = 1 + random_below(&seed, 3);
             strides[k] = random_between(&seed, -8, 8);
@@ -303,7 +303,7 @@ static void sub_byte_elements_are_packed(void **state) {
     for (int round = 0; round < 4000; round++) {
         uint64_t shape[2] = {1 + random_below(&seed, 6), 1 + random_below(&seed, 6)};
         int64_t strides[2] = {random_between(&seed, -20, 20), random_between(&seed, -20, 20)};
-        size_t t = random_below(&seed, 4);
+        size_t t = (size_t)random_below(&seed, 4);
         Call call = {.info = {.data = host + 4096},
                      .type_tag = tags[t],
                      .rank = 2,

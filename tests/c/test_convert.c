@@ -94,7 +94,7 @@ static void expect_converted(const CaseSide *from, const CaseSide *to, const uin
         fail();
     }
     if (!has_negative_strides(&to->fields.layout)) {
-        assert_memory_equal(to->bytes, before, to->fields.byte_offset);
+        assert_memory_equal(to->bytes, before, (size_t)to->fields.byte_offset);
     }
     free(expected);
 }
@@ -107,7 +107,7 @@ static void expect_pair(uint64_t *random, uint8_t type, uint32_t from_kind, uint
     make_side(random, type, to_kind, shape, rank, &to);
     uint8_t *before = copy_of(to.bytes, to.size), *source = copy_of(from.bytes, from.size);
     expect_ok(hurray_convert(&from.fields, from.bytes, from.size, &to.fields, to.bytes, to.size));
-    assert_memory_equal(source, from.bytes, from.size);
+    assert_memory_equal(source, from.bytes, (size_t)from.size);
     expect_converted(&from, &to, before);
 
     /* Back into bytes that hold something else: elements, with zeros between them. */
@@ -120,7 +120,7 @@ static void expect_pair(uint64_t *random, uint8_t type, uint32_t from_kind, uint
     /* And once more: what was padding in the source at first is zero now, the result is the same. */
     memcpy(to.bytes, before, (size_t)to.size);
     expect_ok(hurray_convert(&from.fields, from.bytes, from.size, &to.fields, to.bytes, to.size));
-    assert_memory_equal(to.bytes, first, to.size);
+    assert_memory_equal(to.bytes, first, (size_t)to.size);
     free(garbage);
     free(first);
     free(source);
@@ -164,7 +164,7 @@ static void every_pair_of_larger_arrays(void **state) {
     (void)state;
     for (uint32_t pair = 0; pair < CASE_KINDS * CASE_KINDS; pair++) {
         for (size_t t = 0; t < TYPE_COUNT; t++) {
-            size_t i = random_below(&random, LARGE_ROUNDS);
+            size_t i = (size_t)random_below(&random, LARGE_ROUNDS);
             uint32_t from = pair / CASE_KINDS, to = pair % CASE_KINDS;
             if (from == 5 || to == 5) i = 3;
             if (i == 2 && (from == 4 || to == 4))

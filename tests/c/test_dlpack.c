@@ -837,7 +837,7 @@ static void round_trips_share_everything(void **state) {
             int64_t reach = strides[k] * (int64_t)(shape[k] - 1);
             reach < 0 ? (lowest += reach) : (highest += reach);
         }
-        size_t t = random_below(&seed, 14);
+        size_t t = (size_t)random_below(&seed, 14);
         uint64_t bytes = types[t].bits / 8;
         Owner owner = {0};
         HurrayDescriptorFields fields = {

@@ -103,7 +103,7 @@ static void strided_elements_lie_inside_exactly_when_accepted(void **state) {
             shape[k] = 1 + random_below(&seed, 4);
             strides[k] = random_between(&seed, -9, 9);
         }
-        size_t type = random_below(&seed, TYPE_COUNT);
+        size_t type = (size_t)random_below(&seed, TYPE_COUNT);
         enumerate(shape, rank, strides, type, &begin, &end);
         /* Buffers and offsets from just too small to just large enough, and some at random. */
         for (int k = 0; k < 4; k++) {
@@ -145,7 +145,7 @@ static void packed_elements_lie_inside_exactly_when_accepted(void **state) {
         } else {
             hurray_shape_col_major_strides(shape, rank, strides);
         }
-        size_t type = random_below(&seed, TYPE_COUNT);
+        size_t type = (size_t)random_below(&seed, TYPE_COUNT);
         enumerate(shape, rank, strides, type, &begin, &end);
         uint64_t byte_offset = random_below(&seed, 20);
         for (int64_t extra = -2; extra <= 2; extra++) {

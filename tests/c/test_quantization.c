@@ -141,7 +141,7 @@ static size_t encode(const HurrayQuantization *quantization, uint8_t bytes[ROOM]
     ByteWriter writer = {bytes, ROOM, 0, 0};
     hri_quantization_encode(quantization, &writer);
     assert_true(writer.position <= ROOM);
-    return writer.position;
+    return (size_t)writer.position;
 }
 
 /* From a block of exactly `length` bytes, so that a sanitizer sees each step outside. */

@@ -40,7 +40,7 @@ static size_t statistics_codec(ByteReader *reader, uint8_t again[ROOM]) {
     if (hri_statistics_decode(reader, &statistics) != HURRAY_OK) return 0;
     ByteWriter writer = {again, ROOM, 0, 0};
     hri_statistics_encode(&statistics, &writer);
-    return writer.position;
+    return (size_t)writer.position;
 }
 
 static size_t extension_codec(ByteReader *reader, uint8_t again[ROOM]) {
@@ -48,7 +48,7 @@ static size_t extension_codec(ByteReader *reader, uint8_t again[ROOM]) {
     if (hri_extension_type_decode(reader, &type) != HURRAY_OK) return 0;
     ByteWriter writer = {again, ROOM, 0, 0};
     hri_extension_type_encode(&type, &writer);
-    return writer.position;
+    return (size_t)writer.position;
 }
 
 static size_t member_codec(ByteReader *reader, uint8_t again[ROOM]) {
@@ -56,7 +56,7 @@ static size_t member_codec(ByteReader *reader, uint8_t again[ROOM]) {
     if (hri_member_decode(reader, &member) != HURRAY_OK) return 0;
     ByteWriter writer = {again, ROOM, 0, 0};
     hri_member_encode(&member, &writer);
-    return writer.position;
+    return (size_t)writer.position;
 }
 
 #define SHARD_RANK 3
@@ -69,7 +69,7 @@ static size_t shard_codec(ByteReader *reader, uint8_t again[ROOM]) {
     }
     ByteWriter writer = {again, ROOM, 0, 0};
     hri_shard_encode(&shard, SHARD_RANK, &writer);
-    return writer.position;
+    return (size_t)writer.position;
 }
 
 /* A section of each kind, with something in each field; the rest of `bytes` is zero. */

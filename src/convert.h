@@ -15,7 +15,7 @@
 #ifndef HURRAY_SRC_CONVERT_H
 #define HURRAY_SRC_CONVERT_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

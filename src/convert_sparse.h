@@ -15,7 +15,7 @@
 #ifndef HURRAY_SRC_CONVERT_SPARSE_H
 #define HURRAY_SRC_CONVERT_SPARSE_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <hurray/sparse.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #ifndef HURRAY_SRC_CURVE_H
 #define HURRAY_SRC_CURVE_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <stddef.h>
 
 /*

@@ -5,7 +5,7 @@
 #ifndef HURRAY_SRC_DENSE_H
 #define HURRAY_SRC_DENSE_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 
 /*
  * The least size of buffer 0, byte_offset included, when elements lie up to `before` elements before

@@ -5,7 +5,7 @@
 #ifndef HURRAY_SRC_LAYOUT_H
 #define HURRAY_SRC_LAYOUT_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <hurray/layout.h>
 
 #include "arena.h"

@@ -5,7 +5,7 @@
 #ifndef HURRAY_SRC_QUANTIZATION_H
 #define HURRAY_SRC_QUANTIZATION_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <hurray/quantization.h>
 
 #include "bytes.h"

@@ -6,7 +6,7 @@
 #ifndef HURRAY_SRC_SECTIONS_H
 #define HURRAY_SRC_SECTIONS_H
 
-#include <hurray/descriptor.h>
+#include <hurray/descriptor_fields.h>
 #include <hurray/sections.h>
 
 #include "bytes.h"

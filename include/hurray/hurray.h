@@ -11,6 +11,7 @@
  *   quantization.h  quantization schemes
  *   sections.h      shard, statistics, private element type, composite member
  *   buffer_handle.h what a descriptor says about a buffer
+ *   descriptor_fields.h  what a descriptor says, as a struct
  *   descriptor.h    encode, decode, validate, compare
  *   print.h         the annotated table of a descriptor
  *   address.h       logical index -> element offset -> byte and bit
@@ -39,6 +40,7 @@
 #include "convert_sparse.h"
 #include "convert.h"
 #include "descriptor.h"
+#include "descriptor_fields.h"
 #include "device.h"
 #include "dlpack.h"
 #include "element_type.h"

@@ -28,7 +28,8 @@ element types       float32 and its like; dtype has all of them; Dtype, buffer_s
 devices             device.cpu and its like; Device
 layouts             RowMajorLayout, ColMajorLayout, StridedLayout, all of them a Layout
 construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray
-coming in           from_numpy, from_dlpack, from_torch; aligned_allocator for arrays to come
+coming in           from_numpy, from_dlpack, from_torch, from_hurray; aligned_allocator for
+                    arrays to come
 going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
 how it shows        set_print_options, get_print_options, print_options
@@ -78,6 +79,7 @@ from ._core import (
     float32,
     float64,
     from_dlpack,
+    from_hurray,
     from_numpy,
     full,
     full_like,
@@ -136,6 +138,7 @@ __all__ = [
     "float32",
     "float64",
     "from_dlpack",
+    "from_hurray",
     "from_numpy",
     "from_torch",
     "full",

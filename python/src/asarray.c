@@ -12,15 +12,9 @@
 /* ---- one protocol each ---- */
 
 static PyObject *copy_of_tensor(CoreState *state, PyObject *object) {
-    HurrayTensor *source = tensor_of(object), *copy = NULL;
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(source, 0));
-    HurrayStatus status = hurray_tensor_check_readable(source, false);
+    HurrayStatus status = hurray_tensor_check_readable(tensor_of(object), false);
     if (status != HURRAY_OK) return raise_status(state, status);
-    bool large = info != NULL && info->byte_size >= CORE_LARGE_COPY;
-    PyThreadState *saved = large ? PyEval_SaveThread() : NULL;
-    status = hurray_tensor_copy(source, NULL, &copy);
-    if (saved != NULL) PyEval_RestoreThread(saved);
-    return status == HURRAY_OK ? tensor_wrap(state, copy) : raise_status(state, status);
+    return tensor_deep_copy(state, tensor_of(object));
 }
 
 /* Whether type(object) has an attribute. */
@@ -54,6 +48,20 @@ static void try_another(CoreState *state, PyObject *object, PyObject *refusal, b
 }
 
 /* NULL without an exception where there is another protocol to try. */
+static PyObject *through_hurray(CoreState *state, PyObject *object, HurrayCopy copy) {
+    PyObject *tensor = tensor_from_hurray(state, object);
+    if (tensor != NULL) {
+        if (copy == HURRAY_COPY_ALWAYS) Py_SETREF(tensor, copy_of_tensor(state, tensor));
+        return tensor;
+    }
+    bool has_another = dlpack_is_producer(state, object) || PyObject_CheckBuffer(object);
+    try_another(state, object, state->UnsupportedError, has_another);
+    /* Another implementation's capsule, for instance. */
+    if (PyErr_Occurred()) try_another(state, object, state->BufferError, has_another);
+    return NULL;
+}
+
+/* NULL without an exception where there is another protocol to try. */
 static PyObject *through_dlpack(CoreState *state, PyObject *object, PyObject *device,
                                 HurrayCopy copy) {
     PyObject *tensor = tensor_from_dlpack(state, object, device, copy);
@@ -82,16 +90,9 @@ static PyObject *from_numbers(CoreState *state, PyObject *object, PyObject *dtyp
     return tensor_from_nested(state, object, dtype);
 }
 
-static PyObject *refuse_object(CoreState *state, PyObject *object) {
-    if (has_method(object, state->names.__hurray__)) {
-        PyErr_Format(state->UnsupportedError,
-                     "asarray(): '%.200s' offers nothing but __hurray__, which is not taken yet",
-                     Py_TYPE(object)->tp_name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
-                     Py_TYPE(object)->tp_name);
-    }
-    return NULL;
+static PyObject *refuse_object(PyObject *object) {
+    return PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
+                        Py_TYPE(object)->tp_name);
 }
 
 /* What no array protocol describes; a `dtype` (or NULL) is obeyed at once. */
@@ -99,7 +100,7 @@ static PyObject *from_plain(CoreState *state, PyObject *object, PyObject *dtype,
     if (nested_is_sequence(state, object) || number_kind(object) != NUMBER_NONE) {
         return from_numbers(state, object, dtype, copy);
     }
-    return refuse_object(state, object);
+    return refuse_object(object);
 }
 
 /* Any object but a plain one: NULL without an exception where it speaks no protocol. */
@@ -109,6 +110,10 @@ static PyObject *through_protocol(CoreState *state, PyObject *object, PyObject *
         return copy == HURRAY_COPY_ALWAYS ? copy_of_tensor(state, object) : Py_NewRef(object);
     }
     if (numpy_is_array(state, object)) return tensor_from_array(state, object, copy);
+    if (has_method(object, state->names.__hurray__)) {
+        PyObject *tensor = through_hurray(state, object, copy);
+        if (tensor != NULL || PyErr_Occurred()) return tensor;
+    }
     if (dlpack_is_producer(state, object)) {
         PyObject *tensor = through_dlpack(state, object, device, copy);
         if (tensor != NULL || PyErr_Occurred()) return tensor;
@@ -207,7 +212,8 @@ PyDoc_STRVAR(
     "asarray($module, /, obj, *, dtype=None, device=None, copy=None)\n--\n\n"
     "A Tensor of obj (spec 8.4): a Tensor (the same object where nothing changes), a numpy.ndarray "
     "of\n"
-    "any strides, what has __dlpack__, the buffer protocol (typed by its format) or NumPy's array\n"
+    "any strides, what has __hurray__, __dlpack__, the buffer protocol (typed by its format) or "
+    "NumPy's array\n"
     "protocols, a number, or nested sequences of numbers, whose shape is their nesting.\n\n"
     "Memory is shared under the rule of from_numpy. Numbers give bool, int64 (uint64 where only "
     "that\n"

@@ -86,6 +86,9 @@ typedef struct CoreState {
     PyObject *exchange_api;       /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
     PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
 
+    /* pickle.c */
+    PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */
+
     struct {
 #define X(name) PyObject *name;
         CORE_NAMES(X)
@@ -265,5 +268,20 @@ PyObject *tensor_through_numpy(CoreState *state, PyObject *object, HurrayCopy co
 PyObject *tensor_cast(CoreState *state, PyObject *tensor, uint8_t type_tag);
 extern PyMethodDef numpy_tensor_methods[]; /* __array__, to_numpy */
 extern PyGetSetDef numpy_tensor_getset[];  /* __array_interface__ */
+
+/* ---- capsule.c ---- */
+
+int capsule_setup(PyObject *module, CoreState *state);
+/* from_hurray(object) */
+PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
+extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
+
+/* ---- pickle.c ---- */
+
+int pickle_setup(PyObject *module, CoreState *state);
+/* A Tensor like `tensor`, of any layout, in memory of its own: row-major where it was strided.
+ * UnsupportedError where the bytes cannot be read. */
+PyObject *tensor_deep_copy(CoreState *state, const HurrayTensor *tensor);
+extern PyMethodDef pickle_tensor_methods[]; /* __copy__, __deepcopy__, __reduce_ex__ */
 
 #endif

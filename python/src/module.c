@@ -2,8 +2,8 @@
 #include "core.h"
 
 static int (*const setups[])(PyObject *, CoreState *) = {
-    errors_setup, dtype_setup,  device_setup,    layout_setup, descriptor_setup,
-    tensor_setup, dlpack_setup, construct_setup, numpy_setup,
+    errors_setup, dtype_setup,     device_setup, layout_setup,  descriptor_setup, tensor_setup,
+    dlpack_setup, construct_setup, numpy_setup,  capsule_setup, pickle_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
@@ -55,13 +55,14 @@ static int execute(PyObject *module) {
 }
 
 /* Every reference the state holds, once, for traverse and clear alike. */
-#define STATE_REFERENCES(X)                                                                 \
-    X(InvalidDescriptorError)                                                               \
-    X(BufferError) X(CopyRequiredError) X(UnsupportedError) X(FileError) X(StreamError)     \
-        X(InternalError) X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType) X(cpu)  \
-            X(LayoutType) X(RowMajorLayoutType) X(ColMajorLayoutType) X(StridedLayoutType)  \
-                X(DescriptorType) X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) \
-                    X(exchange_api) X(dlpack_max_version)
+#define STATE_REFERENCES(X)                                                                    \
+    X(InvalidDescriptorError)                                                                  \
+    X(BufferError)                                                                             \
+    X(CopyRequiredError) X(UnsupportedError) X(FileError) X(StreamError) X(InternalError)      \
+        X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType) X(cpu) X(LayoutType)        \
+            X(RowMajorLayoutType) X(ColMajorLayoutType) X(StridedLayoutType) X(DescriptorType) \
+                X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) X(exchange_api)      \
+                    X(dlpack_max_version) X(restore_tensor)
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);

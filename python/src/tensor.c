@@ -382,7 +382,7 @@ static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
     return tensor_wrap(state, view);
 }
 
-/* ---- display, copies, glue in Python ---- */
+/* ---- display, glue in Python ---- */
 
 /* hurray.<module>.<function>(self) */
 static PyObject *call_python(PyObject *self, const char *module, const char *function) {
@@ -413,35 +413,6 @@ PyDoc_STRVAR(
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;
     return call_python(self, "hurray._torch", "to_torch");
-}
-
-static PyObject *new_copy(PyObject *self) {
-    CoreState *state = core_state_of(self);
-    HurrayTensor *copy = NULL;
-    HurrayStatus status;
-    Py_BEGIN_ALLOW_THREADS
-    status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
-    Py_END_ALLOW_THREADS
-    if (status != HURRAY_OK) return raise_status(state, status);
-    return tensor_wrap(state, copy);
-}
-
-PyDoc_STRVAR(copy_doc, "__copy__($self, /)\n--\n\n"
-                       "The tensor itself: it is immutable but for the bytes it shares.");
-
-static PyObject *tensor_copy(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return Py_NewRef(self);
-}
-
-PyDoc_STRVAR(deepcopy_doc,
-             "__deepcopy__($self, memo, /)\n--\n\n"
-             "A row-major copy in memory of its own; UnsupportedError where the bytes cannot be\n"
-             "read (spec 8.3).");
-
-static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
-    (void)memo;
-    return new_copy(self);
 }
 
 /* ---- helpers of the glue for torch ---- */
@@ -512,8 +483,6 @@ static PyObject *tensor_sizeof(PyObject *self, PyObject *unused) {
 static PyMethodDef own_methods[] = {
     {"buffer", tensor_buffer, METH_O, buffer_doc},
     {"to_torch", tensor_to_torch, METH_NOARGS, to_torch_doc},
-    {"__copy__", tensor_copy, METH_NOARGS, copy_doc},
-    {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
     {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
     {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
     {"_reinterpret", tensor_reinterpret, METH_O, reinterpret_doc},
@@ -568,7 +537,8 @@ static PyMemberDef members[] = {
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
-    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods};
+    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods,
+                                          capsule_tensor_methods, pickle_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

@@ -49,12 +49,12 @@ static void try_another(CoreState *state, PyObject *object, PyObject *refusal, b
 
 /* NULL without an exception where there is another protocol to try. */
 static PyObject *through_hurray(CoreState *state, PyObject *object, HurrayCopy copy) {
+    bool has_another = dlpack_is_producer(state, object) || PyObject_CheckBuffer(object);
     PyObject *tensor = tensor_from_hurray(state, object);
     if (tensor != NULL) {
         if (copy == HURRAY_COPY_ALWAYS) Py_SETREF(tensor, copy_of_tensor(state, tensor));
         return tensor;
     }
-    bool has_another = dlpack_is_producer(state, object) || PyObject_CheckBuffer(object);
     try_another(state, object, state->UnsupportedError, has_another);
     /* Another implementation's capsule, for instance. */
     if (PyErr_Occurred()) try_another(state, object, state->BufferError, has_another);

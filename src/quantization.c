@@ -651,7 +651,8 @@ static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const Sche
     HurrayStatus status = count_scales(fields, scheme, &known, &count);
     if (status != HURRAY_OK || !known) return status;
 
-    uint32_t scales = quantization->scale_buffer, zero_points = zero_points_of(scheme, quantization);
+    uint32_t scales = quantization->scale_buffer,
+             zero_points = zero_points_of(scheme, quantization);
     Parameters parameters = parameters_in(quantization, scheme, scales);
     status = check_size(fields, parameters.field, scales, count, parameters.entry_size);
     if (status != HURRAY_OK || zero_points == HURRAY_NO_BUFFER || zero_points == scales) {
@@ -754,6 +755,25 @@ HurrayStatus hri_quantization_buffer_bytes(const HurrayDescriptorFields *fields,
 HurrayStatus hurray_quantization_check(const HurrayQuantization *quantization) {
     if (quantization == NULL) return hri_fail_null("quantization");
     return hri_quantization_check_parameters(quantization);
+}
+
+HurrayStatus hurray_quantization_check_paged(const HurrayQuantization *quantization,
+                                             const HurrayBlockPagedLayout *paged) {
+    if (paged == NULL) return hri_fail_null("paged");
+    HurrayStatus status = hurray_quantization_check(quantization);
+    if (status != HURRAY_OK) return status;
+    HurrayDescriptorFields fields = {
+        .rank = 3,
+        .layout = {.tag = HURRAY_LAYOUT_BLOCK_PAGED, .paged = *paged},
+        .buffer_count = HURRAY_MAX_BUFFERS,
+        .quantization = quantization,
+    };
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    status = check_paged(&fields, scheme);
+    if (status != HURRAY_OK || scheme->scale_types == NULL) return status;
+    uint32_t own = 0;
+    status = hurray_layout_buffer_count(fields.layout.tag, fields.rank, &own);
+    return status != HURRAY_OK ? status : check_indices(&fields, scheme, own);
 }
 
 HurrayStatus hurray_quantization_encoded_size(const HurrayQuantization *quantization,

@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "layout.h"
 #include "status.h"
 
 HURRAY_BEGIN_DECLS
@@ -84,6 +85,14 @@ HURRAY_API const char *hurray_scheme_name(uint8_t scheme);
  * hurray_descriptor_validate checks the rest, against the tensor.
  */
 HURRAY_API HurrayStatus hurray_quantization_check(const HurrayQuantization *quantization);
+
+/*
+ * Whether a block-paged tensor can have the scheme, whatever its elements and shape are: which
+ * scheme it is, its axis and block size, and that its buffers come after those of the layout.
+ * HURRAY_ERR_INTERNAL.
+ */
+HURRAY_API HurrayStatus hurray_quantization_check_paged(const HurrayQuantization *quantization,
+                                                        const HurrayBlockPagedLayout *paged);
 
 /* Checks, and counts the bytes of the section, without the length that stands before it. */
 HURRAY_API HurrayStatus hurray_quantization_encoded_size(const HurrayQuantization *quantization,

@@ -40,6 +40,8 @@
 
 #define CORE_MAX_METHODS 40
 #define CORE_MAX_GETSET 48
+#define CORE_LAYOUT_CLASSES 14
+#define CORE_SCHEME_CLASSES 5
 
 typedef struct CoreState {
     /* errors.c */
@@ -63,9 +65,15 @@ typedef struct CoreState {
 
     /* layout.c */
     PyTypeObject *LayoutType; /* abstract base */
-    PyTypeObject *RowMajorLayoutType;
-    PyTypeObject *ColMajorLayoutType;
-    PyTypeObject *StridedLayoutType;
+    PyTypeObject *layout_types[CORE_LAYOUT_CLASSES];
+
+    /* scheme.c */
+    PyTypeObject *scheme_types[CORE_SCHEME_CLASSES];
+
+    /* sections.c */
+    PyTypeObject *StatisticsType;
+    PyTypeObject *ShardType;
+    PyTypeObject *ExtensionTypeType;
 
     /* descriptor.c */
     PyTypeObject *DescriptorType;
@@ -167,9 +175,33 @@ bool device_as_value(CoreState *state, PyObject *object, const char *argument, H
 int layout_setup(PyObject *module, CoreState *state);
 /* A new Layout object of that value; NULL with an exception. */
 PyObject *layout_new(CoreState *state, const HurrayLayout *layout, uint32_t rank);
-/* The value of a Layout, borrowing its arrays, with the number of dimensions it has fields for (0
- * where it has none); false with TypeError naming hurray.Layout for anything else. */
-bool layout_as_value(CoreState *state, PyObject *object, HurrayLayout *out, uint32_t *out_rank);
+/* The value of a Layout for a tensor of `rank` dimensions, borrowing its arrays; false with
+ * TypeError naming hurray.Layout for anything else, InvalidDescriptorError for another rank. */
+bool layout_for_rank(CoreState *state, PyObject *object, uint32_t rank, HurrayLayout *out);
+
+/* ---- scheme.c ---- */
+
+int scheme_setup(PyObject *module, CoreState *state);
+/* A new scheme object; UnsupportedError for one that has no class. */
+PyObject *scheme_new(CoreState *state, const HurrayQuantization *quantization);
+/* The value of a scheme, borrowing its trailing bytes; false with TypeError naming `argument`. */
+bool scheme_as_value(CoreState *state, PyObject *object, const char *argument,
+                     HurrayQuantization *out);
+
+/* ---- sections.c ---- */
+
+int sections_setup(PyObject *module, CoreState *state);
+PyObject *statistics_new(CoreState *state, const HurrayStatistics *statistics);
+PyObject *shard_new(CoreState *state, const HurrayShard *shard, uint32_t rank);
+PyObject *extension_type_new(CoreState *state, const HurrayExtensionType *type);
+/* "base", "correction", or None for NULL. */
+PyObject *member_role_new(const HurrayCompositeMember *member);
+/* Their values, borrowing arrays; false with TypeError naming the argument. A shard of another rank
+ * is an InvalidDescriptorError, another role a ValueError. */
+bool statistics_as_value(CoreState *state, PyObject *object, HurrayStatistics *out);
+bool shard_for_rank(CoreState *state, PyObject *object, uint32_t rank, HurrayShard *out);
+bool extension_type_as_value(CoreState *state, PyObject *object, HurrayExtensionType *out);
+bool member_role_as_value(PyObject *object, HurrayCompositeMember *out);
 
 /* ---- descriptor.c ---- */
 
@@ -192,6 +224,21 @@ PyObject *strides_tuple(const int64_t *strides, uint32_t rank);
  */
 bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank);
 
+/* Bytes as both of them show them, None while a dimension leaves them open: packed elements of dense
+ * tensors; all buffers of quantized ones and of other layouts. */
+PyObject *fields_nbytes(CoreState *state, const HurrayDescriptorFields *fields);
+
+/* The sections of a descriptor; as integers they are closures of attributes. */
+enum {
+    FIELDS_QUANTIZATION,
+    FIELDS_STATISTICS,
+    FIELDS_SHARD,
+    FIELDS_EXTENSION_TYPE,
+    FIELDS_MEMBER_ROLE
+};
+/* A new object for one of them, None where it is absent. */
+PyObject *fields_section(CoreState *state, const HurrayDescriptorFields *fields, void *section);
+
 /* ---- tensor.c ---- */
 
 typedef struct TensorObject {
@@ -203,6 +250,9 @@ typedef struct TensorObject {
 int tensor_setup(PyObject *module, CoreState *state);
 /* A new Tensor that takes over one reference to `tensor`, also on failure (NULL). */
 PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor);
+
+/* tp_new; in tensor_constructor.c. */
+PyObject *tensor_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 static inline bool tensor_check(CoreState *state, PyObject *object) {
     return Py_IS_TYPE(object, state->TensorType);
@@ -221,6 +271,10 @@ bool copy_from_object(PyObject *object, HurrayCopy *out);
 
 /* From this many bytes on, a copy releases the GIL. */
 #define CORE_LARGE_COPY (1u << 18)
+
+/* ---- components.c ---- */
+
+extern PyGetSetDef component_tensor_getset[]; /* nnz, values, indices … col_ptr */
 
 /* ---- construct.c: zeros … eye, asarray ---- */
 

@@ -2,8 +2,9 @@
 #include "core.h"
 
 static int (*const setups[])(PyObject *, CoreState *) = {
-    errors_setup, dtype_setup,     device_setup, layout_setup,  descriptor_setup, tensor_setup,
-    dlpack_setup, construct_setup, numpy_setup,  capsule_setup, pickle_setup,
+    errors_setup,   dtype_setup,      device_setup, layout_setup, scheme_setup,
+    sections_setup, descriptor_setup, tensor_setup, dlpack_setup, construct_setup,
+    numpy_setup,    capsule_setup,    pickle_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
@@ -55,14 +56,14 @@ static int execute(PyObject *module) {
 }
 
 /* Every reference the state holds, once, for traverse and clear alike. */
-#define STATE_REFERENCES(X)                                                                    \
-    X(InvalidDescriptorError)                                                                  \
-    X(BufferError)                                                                             \
-    X(CopyRequiredError) X(UnsupportedError) X(FileError) X(StreamError) X(InternalError)      \
-        X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType) X(cpu) X(LayoutType)        \
-            X(RowMajorLayoutType) X(ColMajorLayoutType) X(StridedLayoutType) X(DescriptorType) \
-                X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) X(exchange_api)      \
-                    X(dlpack_max_version) X(restore_tensor)
+#define STATE_REFERENCES(X)                                                                       \
+    X(InvalidDescriptorError)                                                                     \
+    X(BufferError)                                                                                \
+    X(CopyRequiredError)                                                                          \
+    X(UnsupportedError) X(FileError) X(StreamError) X(InternalError) X(ExportRefused)             \
+        X(MissingName) X(DtypeType) X(DeviceType) X(cpu) X(LayoutType) X(StatisticsType)          \
+            X(ShardType) X(ExtensionTypeType) X(DescriptorType) X(BufferHandleType) X(TensorType) \
+                X(AlignedAllocatorType) X(exchange_api) X(dlpack_max_version) X(restore_tensor)
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);
@@ -70,6 +71,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 #define X(field) Py_VISIT(state->field);
     STATE_REFERENCES(X)
 #undef X
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) Py_VISIT(state->layout_types[i]);
+    for (size_t i = 0; i < CORE_SCHEME_CLASSES; i++) Py_VISIT(state->scheme_types[i]);
     for (size_t tag = 0; tag < 256; tag++) {
         Py_VISIT(state->dtypes[tag]);
         Py_VISIT(state->ml_dtypes[tag]);
@@ -83,6 +86,8 @@ static int clear(PyObject *module) {
 #define X(field) Py_CLEAR(state->field);
     STATE_REFERENCES(X)
 #undef X
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) Py_CLEAR(state->layout_types[i]);
+    for (size_t i = 0; i < CORE_SCHEME_CLASSES; i++) Py_CLEAR(state->scheme_types[i]);
     for (size_t tag = 0; tag < 256; tag++) {
         Py_CLEAR(state->dtypes[tag]);
         Py_CLEAR(state->ml_dtypes[tag]);

@@ -74,11 +74,13 @@ static PyObject *assemble(CoreState *state, const HurrayDescriptorFields *fields
 static bool is_compactable(const HurrayTensor *tensor) {
     const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
     const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
+    HurrayPacking unused; /* types that are only carried have none */
     bool strided = fields->layout.tag == HURRAY_LAYOUT_ROW_MAJOR ||
                    fields->layout.tag == HURRAY_LAYOUT_COL_MAJOR ||
                    fields->layout.tag == HURRAY_LAYOUT_STRIDED;
     return strided && fields->quantization == NULL && fields->buffer_count == 1 &&
            hurray_tensor_count(tensor) != UINT64_MAX &&
+           hurray_packing_of(fields->type_tag, fields->extension_type, &unused) == HURRAY_OK &&
            (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) == 0;
 }
 

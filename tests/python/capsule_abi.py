@@ -87,7 +87,9 @@ class Reading:
         self.capsule = capsule
         self.list = ListHead.from_address(capsule_pointer(capsule))
         self.context = ContextHead.from_address(_get_context(capsule))
-        self.records = [self.list.records[i] for i in range(self.list.length)]
+        self.records = [
+            Record.from_buffer_copy(self.list.records[i]) for i in range(self.list.length)
+        ]
 
     @property
     def descriptor(self) -> bytes:

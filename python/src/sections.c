@@ -236,13 +236,14 @@ static PyObject *get_computed_mask(PyObject *self, void *closure) {
 PyDoc_STRVAR(
     compute_doc,
     "compute($type, tensor, /)\n--\n\n"
-    "Measures a tensor whose bytes can be read: all groups that apply (spec 1.7).\n\n"
-    "Of quantized tensors the dequantized values count, of sparse ones the elements that\n"
-    "are not stored are zeros, and nnz is the number of stored ones. Finite values make\n"
-    "the range and the moments, which are left out where there are none or a NaN or an\n"
-    "infinity is among them; nm is 2:4 or 4:8 along the last dimension, where it holds.\n"
-    "Needs NumPy. UnsupportedError for block-paged, private and complex tensors and bytes\n"
-    "that cannot be read.");
+    "Measures a tensor whose bytes can be read: all that applies to it (spec 1.7).\n\n"
+             "Of quantized tensors the dequantized values count; of sparse ones nnz is the number\n"
+             "of stored elements, and those that are not stored are zeros among the others. Left\n"
+             "out are: the ratio, range and moments of an empty tensor; range and moments where a\n"
+             "NaN is among the values or they are complex; moments where an infinity is; nm, which\n"
+             "is n:4 along the last dimension, where no zeros make it or the tensor is sparse.\n\n"
+             "Needs NumPy, and ml_dtypes for narrow floats. UnsupportedError for other layouts,\n"
+             "private dtypes, dynamic shapes and bytes that cannot be read.");
 
 static PyObject *statistics_compute(PyObject *type, PyObject *tensor) {
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);

@@ -23,7 +23,7 @@ and out, the consumer keeping the memory alive:
 Where to look:
 
 ==================  ================================================================================
-the tensor          Tensor, Descriptor, BufferHandle
+the tensor          Tensor, Descriptor, BufferHandle; Composite, of several tensors
 element types       float32 and its like; dtype has all of them; Dtype, buffer_size_bytes
 devices             device.cpu and its like; Device
 layouts             RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, MortonLayout,
@@ -36,6 +36,7 @@ coming in           from_numpy, from_dlpack, from_torch, from_hurray; aligned_al
                     arrays to come
 going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
+other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
 how it shows        set_print_options, get_print_options, print_options
 what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
 ==================  ================================================================================
@@ -57,6 +58,7 @@ from ._core import (
     BufferError,
     BufferHandle,
     ColMajorLayout,
+    Composite,
     CompositeLayout,
     CooLayout,
     CopyRequiredError,
@@ -134,6 +136,7 @@ __all__ = [
     "BufferError",
     "BufferHandle",
     "ColMajorLayout",
+    "Composite",
     "CompositeLayout",
     "CooLayout",
     "CopyRequiredError",

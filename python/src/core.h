@@ -97,6 +97,10 @@ typedef struct CoreState {
     /* pickle.c */
     PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */
 
+    /* composite.c */
+    PyTypeObject *CompositeType;
+    PyObject *restore_composite; /* hurray._core._restore_composite, likewise */
+
     struct {
 #define X(name) PyObject *name;
         CORE_NAMES(X)
@@ -275,6 +279,17 @@ bool copy_from_object(PyObject *object, HurrayCopy *out);
 /* ---- components.c ---- */
 
 extern PyGetSetDef component_tensor_getset[]; /* nnz, values, indices … col_ptr */
+
+/* ---- composite.c ---- */
+
+int composite_setup(PyObject *module, CoreState *state);
+
+/* ---- convert.c ---- */
+
+/* A row-major copy of a dense, readable tensor without quantization, whose elements do not lie at
+ * strides (tiled, Morton, Hilbert); NULL with an exception. */
+PyObject *tensor_to_row_major(CoreState *state, const HurrayTensor *tensor);
+extern PyMethodDef convert_tensor_methods[]; /* to_layout, verify */
 
 /* ---- construct.c: zeros … eye, asarray ---- */
 

@@ -2,9 +2,9 @@
 #include "core.h"
 
 static int (*const setups[])(PyObject *, CoreState *) = {
-    errors_setup,   dtype_setup,      device_setup, layout_setup, scheme_setup,
-    sections_setup, descriptor_setup, tensor_setup, dlpack_setup, construct_setup,
-    numpy_setup,    capsule_setup,    pickle_setup,
+    errors_setup,   dtype_setup,      device_setup, layout_setup,    scheme_setup,
+    sections_setup, descriptor_setup, tensor_setup, dlpack_setup,    construct_setup,
+    numpy_setup,    capsule_setup,    pickle_setup, composite_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
@@ -56,14 +56,16 @@ static int execute(PyObject *module) {
 }
 
 /* Every reference the state holds, once, for traverse and clear alike. */
-#define STATE_REFERENCES(X)                                                                       \
-    X(InvalidDescriptorError)                                                                     \
-    X(BufferError)                                                                                \
-    X(CopyRequiredError)                                                                          \
-    X(UnsupportedError) X(FileError) X(StreamError) X(InternalError) X(ExportRefused)             \
-        X(MissingName) X(DtypeType) X(DeviceType) X(cpu) X(LayoutType) X(StatisticsType)          \
-            X(ShardType) X(ExtensionTypeType) X(DescriptorType) X(BufferHandleType) X(TensorType) \
-                X(AlignedAllocatorType) X(exchange_api) X(dlpack_max_version) X(restore_tensor)
+#define STATE_REFERENCES(X)                                                                        \
+    X(InvalidDescriptorError)                                                                      \
+    X(BufferError)                                                                                 \
+    X(CopyRequiredError)                                                                           \
+    X(UnsupportedError)                                                                            \
+    X(FileError)                                                                                   \
+    X(StreamError) X(InternalError) X(ExportRefused) X(MissingName) X(DtypeType) X(DeviceType)     \
+        X(cpu) X(LayoutType) X(StatisticsType) X(ShardType) X(ExtensionTypeType) X(DescriptorType) \
+            X(BufferHandleType) X(TensorType) X(AlignedAllocatorType) X(exchange_api)              \
+                X(dlpack_max_version) X(restore_tensor) X(CompositeType) X(restore_composite)
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);

@@ -327,8 +327,9 @@ static PyMemberDef members[] = {
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
-    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods,
-                                          capsule_tensor_methods, pickle_tensor_methods};
+    const PyMethodDef *const sources[] = {
+        own_methods,           dlpack_tensor_methods,  numpy_tensor_methods, capsule_tensor_methods,
+        pickle_tensor_methods, convert_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

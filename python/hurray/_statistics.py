@@ -114,7 +114,7 @@ def _elements(tensor: Tensor) -> Array:
         values = np.asarray(tensor._unpacked())
         return values.view(np.int8) if dtype.is_signed else values
     array = tensor.to_numpy()
-    narrow = array.dtype.kind == "V" or array.dtype.name.startswith(("float8", "float6", "float4"))
+    narrow = array.dtype.kind == "V" or array.dtype.name.startswith(("float8_", "float6_", "float4_"))
     if narrow or array.dtype.name in ("bfloat16", "int2", "int4", "uint2", "uint4"):
         return array.astype(np.float32)
     return array

@@ -31,10 +31,10 @@ layouts             RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, 
                     others, all of them a Layout
 quantization        PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4, MXFP; decode_quantization
 other sections      Statistics, Shard, ExtensionType
-construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray
-coming in           from_numpy, from_dlpack, from_torch, from_hurray; aligned_allocator for
-                    arrays to come
-going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
+construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray; sparse_coo
+coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_hurray;
+                    aligned_allocator for arrays to come
+going out           t.to_numpy(), t.to_torch(), t.to_scipy(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
 other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
 how it shows        set_print_options, get_print_options, print_options
@@ -117,6 +117,7 @@ from ._core import (
     linspace,
     ones,
     ones_like,
+    sparse_coo,
     uint16,
     uint32,
     uint64,
@@ -125,6 +126,7 @@ from ._core import (
     zeros_like,
 )
 from ._display import get_print_options, print_options, set_print_options
+from ._scipy import from_scipy
 from ._torch import from_torch
 
 __all__ = [
@@ -187,6 +189,7 @@ __all__ = [
     "from_dlpack",
     "from_hurray",
     "from_numpy",
+    "from_scipy",
     "from_torch",
     "full",
     "full_like",
@@ -201,6 +204,7 @@ __all__ = [
     "ones_like",
     "print_options",
     "set_print_options",
+    "sparse_coo",
     "uint16",
     "uint32",
     "uint64",

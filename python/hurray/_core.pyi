@@ -3,10 +3,11 @@
 import builtins
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, Protocol, SupportsIndex, TypeAlias, final
+from typing import Any, ClassVar, Final, Literal, Protocol, SupportsIndex, TypeAlias, final, overload
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import torch
 from typing_extensions import Buffer, CapsuleType, Self
 
@@ -646,6 +647,14 @@ class Tensor:
         self, dtype: npt.DTypeLike | None = None, copy: _Bool | None = None
     ) -> npt.NDArray[Any]: ...
     def to_torch(self) -> torch.Tensor: ...
+    @overload
+    def to_scipy(
+        self, *, array: Literal[False] | None = False
+    ) -> scipy.sparse.csr_matrix | scipy.sparse.csc_matrix | scipy.sparse.coo_matrix: ...
+    @overload
+    def to_scipy(
+        self, *, array: Literal[True]
+    ) -> scipy.sparse.csr_array | scipy.sparse.csc_array | scipy.sparse.coo_array: ...
     def to_layout(self, layout: Layout) -> Tensor: ...
     def verify(self) -> None: ...
     def __array__(
@@ -779,6 +788,15 @@ def asarray(
 # ---- the bridge (spec 8.5, 8.6) ----
 
 def from_numpy(array: npt.NDArray[np.generic], *, copy: _Bool | None = None) -> Tensor: ...
+def sparse_coo(
+    values: Any, indices: Any, shape: _Extents, *, copy: _Bool | None = None
+) -> Tensor: ...
+def _from_components(
+    layout: Layout,
+    shape: _Extents,
+    components: tuple[Tensor, ...],
+    host_copies: tuple[Tensor, ...] | None = None,
+) -> Tensor | Literal["duplicate", "index_order"]: ...
 def from_hurray(obj: _HurrayProducer) -> Tensor: ...
 def from_dlpack(
     x: _DLPackProducer, /, *, device: Device | None = None, copy: _Bool | None = None

@@ -345,6 +345,11 @@ int capsule_setup(PyObject *module, CoreState *state);
 PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
 extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
 
+/* ---- sparse.c ---- */
+
+int sparse_setup(PyObject *module, CoreState *state);
+extern PyMethodDef sparse_tensor_methods[]; /* to_scipy */
+
 /* ---- pickle.c ---- */
 
 int pickle_setup(PyObject *module, CoreState *state);

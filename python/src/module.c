@@ -4,7 +4,7 @@
 static int (*const setups[])(PyObject *, CoreState *) = {
     errors_setup,   dtype_setup,      device_setup, layout_setup,    scheme_setup,
     sections_setup, descriptor_setup, tensor_setup, dlpack_setup,    construct_setup,
-    numpy_setup,    capsule_setup,    pickle_setup, composite_setup,
+    numpy_setup,    capsule_setup,    pickle_setup, composite_setup, sparse_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {

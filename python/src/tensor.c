@@ -189,7 +189,8 @@ PyDoc_STRVAR(
     "to_torch($self, /)\n--\n\n"
     "A torch.Tensor over the same memory (spec 8.7).\n\n"
     "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
-    "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
+    "bool is unpacked, which is a copy. COO, CSR and CSC tensors become torch's, all\n"
+    "components shared and verified. ImportError without torch; UnsupportedError,\n"
     "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
     "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
 
@@ -329,7 +330,7 @@ static PyMemberDef members[] = {
 static void collect_tables(CoreState *state) {
     const PyMethodDef *const sources[] = {
         own_methods,           dlpack_tensor_methods,  numpy_tensor_methods, capsule_tensor_methods,
-        pickle_tensor_methods, convert_tensor_methods};
+        pickle_tensor_methods, convert_tensor_methods, sparse_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

@@ -26,6 +26,9 @@ _INTEGER_NAMES = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in 
 _FLOAT_NAMES = frozenset(["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
 _COMMON_NAMES = _INTEGER_NAMES | _FLOAT_NAMES | {"bool"}
 
+# Dense layouts whose elements lie at no strides.
+_SCATTERED_LAYOUTS = frozenset(["tiled", "morton", "hilbert"])
+
 # DLDeviceType of what torch makes tensors of: CPU, CUDA, Metal, ROCm, oneAPI. Given others, some
 # versions of it end the process.
 _CPU = 1
@@ -74,8 +77,11 @@ def to_torch(tensor: Tensor) -> torch.Tensor:
     as the way to share it at one's own risk.
     """
     torch = sys.modules.get("torch") or _import_torch("to_torch")
-    if not hasattr(tensor, "strides") and hasattr(tensor, "nnz"):
-        return _sparse_to_torch(torch, tensor)
+    if not hasattr(tensor, "strides"):
+        if hasattr(tensor, "nnz"):
+            return _sparse_to_torch(torch, tensor)
+        if tensor.layout.name in _SCATTERED_LAYOUTS:
+            tensor = tensor.to_layout(_core.RowMajorLayout())
     if tensor.dtype is dtype.bool:
         return torch.from_dlpack(tensor._unpacked()).view(torch.bool)
     float8 = getattr(torch, _FLOAT8_NAMES.get(tensor.dtype, ""), None)

@@ -125,6 +125,9 @@ static PyObject *tensor_to_layout(PyObject *self, PyObject *const *args, Py_ssiz
     if (!arguments_parse(&signature, args, nargs, kwnames, &object)) return NULL;
     uint32_t rank = hurray_tensor_fields(tensor_of(self))->rank;
     if (!layout_for_rank(state, object, rank, &layout)) return NULL;
+    /* The library would take bytes that stand in for a device's; but nothing moves unasked. */
+    HurrayStatus status = hurray_tensor_check_readable(tensor_of(self), false);
+    if (status != HURRAY_OK) return raise_status(state, status);
     return to_layout(state, tensor_of(self), &layout);
 }
 

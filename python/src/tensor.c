@@ -189,10 +189,11 @@ PyDoc_STRVAR(
     "to_torch($self, /)\n--\n\n"
     "A torch.Tensor over the same memory (spec 8.7).\n\n"
     "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
-    "bool is unpacked, which is a copy. COO, CSR and CSC tensors become torch's, all\n"
-    "components shared and verified. ImportError without torch; UnsupportedError,\n"
-    "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
-    "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
+    "bool is unpacked, and tiled, Morton and Hilbert layouts become row-major, both copies.\n"
+    "COO, CSR and CSC tensors become torch's, all components shared and verified.\n"
+    "ImportError without torch; UnsupportedError, naming what is in the way, for what torch\n"
+    "cannot hold: other types and layouts, negative strides, read-only memory.\n"
+    "copy.deepcopy(t).to_torch() copies the last two.");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;

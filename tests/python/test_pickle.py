@@ -46,10 +46,23 @@ def buffers_of(tensor):
     return [ctypes.string_at(record.data, record.byte_size) for record in reading.records]
 
 
+def promising(descriptor, alignments):
+    """The bytes of a descriptor with other alignments in its buffer table."""
+    encoded = descriptor.encode()
+    for handle, alignment in zip(descriptor.buffer_handles, alignments, strict=True):
+        size = handle.byte_size.to_bytes(8, "little")
+        old, new = (size + a.to_bytes(4, "little") for a in (handle.alignment, alignment))
+        encoded = encoded.replace(old, new)
+    return encoded
+
+
 def check_same(got, tensor):
+    """All is the same, but that memory shared at a 64-aligned address promises no more than that."""
     assert got is not tensor
-    assert got.descriptor == tensor.descriptor
-    assert got.descriptor.encode() == tensor.descriptor.encode()
+    alignments = [handle.alignment for handle in got.buffer_handles]
+    assert got.descriptor.encode() == promising(tensor.descriptor, alignments)
+    for handle, before in zip(got.buffer_handles, tensor.buffer_handles, strict=True):
+        assert min(before.alignment, 64) <= handle.alignment <= before.alignment
     assert buffers_of(got) == buffers_of(tensor)
 
 
@@ -90,7 +103,8 @@ def test_everything_is_deeply_copied(name):
     got = copy.deepcopy(t)
     assert not any(shared_addresses(got, t))
     assert not got.readonly
-    if t.layout.name in COMPACT and t.buffer_count == 1 and t.quantization is None:
+    carried = name.startswith("invalid")  # its elements, or its scheme, are nobody's to know
+    if not carried and t.layout.name in COMPACT and t.quantization is None:
         assert (got.shape, got.dtype) == (t.shape, t.dtype)
         if t.size is not None:
             assert got.layout == hurray.RowMajorLayout()

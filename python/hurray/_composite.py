@@ -50,21 +50,20 @@ def to_numpy(composite: Composite) -> Array:
 
 
 def _resolved(composite: Composite, where: str) -> Array:
-    """The array of a partition or overlay; `where` is its path, for messages."""
+    """The array of a partition or overlay; `where` is its path, "" for the outermost."""
     import numpy as np
 
     rule = composite.layout.composition_rule
     if rule not in ("partition", "overlay"):
+        kind = "group" if rule == "group" else f"composite of private rule 0x{rule:02X}"
         raise UnsupportedError(
-            f"{where or 'the composite'} is a {rule}: it has members, but is no single array"
-            if rule == "group"
-            else f"{where or 'the composite'} has a private composition rule, {rule:#04x}"
+            f"{where or 'the composite'} is a {kind}: it has members, but is no single array"
         )
     # Neither has a dynamic dimension.
     whole: Array = np.zeros(composite.shape, dtype=_numpy_dtype(composite))  # type: ignore[arg-type]
     add = composite.layout.combine_op == "add"
     for i, member in enumerate(composite.members):
-        path = f"{where}members[{i}]"
+        path = f"{where}.members[{i}]".removeprefix(".")
         try:
             _put(whole, member, path, add=add and i > 0)
         except UnsupportedError as error:
@@ -93,7 +92,7 @@ def _put(whole: Array, member: Tensor | Composite, path: str, *, add: bool) -> N
     )
     part = whole[box] if box else whole
     if isinstance(member, Composite):
-        part[...] = _resolved(member, f"{path}.")
+        part[...] = _resolved(member, path)
         return
     where: Any = ...
     if member.quantization is not None or not member.layout.is_dense:

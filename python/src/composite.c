@@ -78,6 +78,11 @@ static bool push_all(Walk *walk, const HurrayDescriptorFields *head, PyObject *m
 
 static bool check_members(CoreState *state, const HurrayDescriptorFields *head, PyObject *members,
                           bool as_writer) {
+    if (PyTuple_GET_SIZE(members) != (Py_ssize_t)head->layout.composite.member_count) {
+        PyErr_Format(state->InvalidDescriptorError, "%zd members; the head has member_count %u",
+                     PyTuple_GET_SIZE(members), head->layout.composite.member_count);
+        return false;
+    }
     const HurrayCompositeOptions options = {HURRAY_MAX_COMPOSITE_DEPTH, as_writer};
     Walk walk = {.state = state};
     HurrayStatus status = hurray_composite_validator_create(&options, &walk.validator);

@@ -237,13 +237,13 @@ PyDoc_STRVAR(
     compute_doc,
     "compute($type, tensor, /)\n--\n\n"
     "Measures a tensor whose bytes can be read: all that applies to it (spec 1.7).\n\n"
-             "Of quantized tensors the dequantized values count; of sparse ones nnz is the number\n"
-             "of stored elements, and those that are not stored are zeros among the others. Left\n"
-             "out are: the ratio, range and moments of an empty tensor; range and moments where a\n"
-             "NaN is among the values or they are complex; moments where an infinity is; nm, which\n"
-             "is n:4 along the last dimension, where no zeros make it or the tensor is sparse.\n\n"
-             "Needs NumPy, and ml_dtypes for narrow floats. UnsupportedError for other layouts,\n"
-             "private dtypes, dynamic shapes and bytes that cannot be read.");
+    "Of quantized tensors the dequantized values count; of sparse ones nnz is the number\n"
+    "of stored elements, and those that are not stored are zeros among the others. Left\n"
+    "out are: the ratio, range and moments of an empty tensor; range and moments where a\n"
+    "NaN is among the values or they are complex; moments where an infinity is; nm, which\n"
+    "is n:4 along the last dimension, where no zeros make it or the tensor is sparse.\n\n"
+    "Needs NumPy, and ml_dtypes for narrow floats. UnsupportedError for other layouts,\n"
+    "private dtypes, dynamic shapes and bytes that cannot be read.");
 
 static PyObject *statistics_compute(PyObject *type, PyObject *tensor) {
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);

@@ -1,4 +1,4 @@
-"""The constructor with all its arguments, the sections, the components of sparse tensors (spec 8.3)."""
+"""The constructor with all its arguments, sections, components of sparse tensors (spec 8.3)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy as copy_module
 import ctypes
 import gc
+import pickle
 import shutil
 import subprocess
 import sys
@@ -133,6 +135,40 @@ def test_device_tensors_from_dlpack(number):
     assert u.device.device_id == 1
     assert capsule_abi.addresses(u) == [ELSEWHERE]
     assert u.__dlpack_device__() == (number, 1)
+
+
+def private_layout():
+    layout = hurray.PrivateExtensionLayout(0xF1, 7, b"xy")
+    return hurray.Tensor(bytes(16), hurray.float32, [4], layout=layout)
+
+
+def private_type():
+    dtype, described = hurray.Dtype.from_tag(0xF2), hurray.ExtensionType(bit_width=24)
+    return hurray.Tensor(bytes(12), dtype, [4], extension_type=described)
+
+
+def sparse():
+    pointers = np.array([0, 1, 3], np.uint64).tobytes()
+    columns = np.array([1, 0, 2], np.uint64).tobytes()
+    return hurray.Tensor(
+        bytes(12),
+        hurray.float32,
+        [2, 3],
+        layout=hurray.CsrLayout(3),
+        aux_buffers=[columns, pointers],
+    )
+
+
+@pytest.mark.parametrize("make", [private_layout, private_type, sparse])
+def test_tensors_that_were_constructed(make):
+    t = make()
+    u = hurray.from_hurray(t)
+    assert u.descriptor == t.descriptor
+    assert u.layout == t.layout
+    assert u.extension_type == t.extension_type
+    assert capsule_abi.addresses(u) == capsule_abi.addresses(t)
+    assert pickle.loads(pickle.dumps(t)).descriptor == t.descriptor
+    assert copy_module.deepcopy(t).extension_type == t.extension_type
 
 
 # ---- staged tensors: spec 8.3 ----

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, SupportsIndex, TypeA
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
+import scipy.sparse  # type: ignore[import-untyped, unused-ignore]
 import torch
 from typing_extensions import Buffer, CapsuleType, Self
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core, _sparse
 
 if TYPE_CHECKING:
-    import scipy.sparse
+    import scipy.sparse  # type: ignore[import-untyped, unused-ignore]
 
     from ._core import Layout, Tensor
 
@@ -23,7 +23,7 @@ _COMPONENTS = {
 
 def _import_sparse(function: str) -> Any:
     try:
-        import scipy.sparse
+        import scipy.sparse  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise ImportError(f"{function}() needs SciPy: {error}") from error
     return scipy.sparse
@@ -85,9 +85,7 @@ def _sorted(data: Any, indices: Any, pointers: Any) -> tuple[Any, Any]:
 def _from_compressed(matrix: Any, copy: bool | None) -> Tensor:
     names = _COMPONENTS[matrix.format]
     nnz = _check_lengths(matrix, names)
-    layout: Layout = (
-        _core.CsrLayout(nnz) if matrix.format == "csr" else _core.CscLayout(nnz)
-    )
+    layout: Layout = _core.CsrLayout(nnz) if matrix.format == "csr" else _core.CscLayout(nnz)
     value_name, index_name, pointer_name = (name for name, _ in names)
     data, indices = matrix.data[:nnz], matrix.indices[:nnz]
     pointers = _indices(pointer_name, matrix.indptr, copy)
@@ -110,11 +108,11 @@ def _from_coo(matrix: Any, copy: bool | None) -> Tensor:
             "indices", "SciPy keeps each dimension apart, and they are packed into [nnz, rank]"
         )
     values = _values("values", matrix.data, copy)
-    lengths = {len(along) for along in matrix.coords}
-    if values.ndim != 1 or lengths != {values.size}:
+    nnz = matrix.data.size
+    if values.ndim != 1 or {len(along) for along in matrix.coords} != {nnz}:
         raise _core.InvalidDescriptorError("data and coords of the matrix differ in length")
-    indices = _sparse.pack_coordinates(matrix.coords, values.shape[0])
-    return _sparse.coo_of_packed(matrix.shape, values, indices, _DUPLICATES)
+    indices = _sparse.pack_coordinates(matrix.coords, nnz)
+    return _sparse.coo_of_packed(matrix.shape, nnz, values, indices, _DUPLICATES)
 
 
 def from_scipy(

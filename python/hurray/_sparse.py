@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def refuse_copy(name: str, reason: str) -> _core.CopyRequiredError:
     """The exception for a component that copy=False cannot have."""
-    return _core.CopyRequiredError(f"{name}: {reason}; that needs a copy, and copy=False forbids it")
+    return _core.CopyRequiredError(
+        f"{name}: {reason}; that needs a copy, and copy=False forbids it"
+    )
 
 
-def component(
-    name: str, source: Any, convert: Callable[..., Tensor], copy: bool | None
-) -> Tensor:
+def component(name: str, source: Any, convert: Callable[..., Tensor], copy: bool | None) -> Tensor:
     """convert(source, copy=copy), whose refusals then say which component they are about."""
     try:
         return convert(source, copy=copy)
@@ -39,10 +39,14 @@ def pack_coordinates(coordinates: Sequence[Any], nnz: int) -> Tensor:
 
 
 def coo_of_packed(
-    shape: Sequence[int], values: Tensor, indices: Tensor, remedy: str, *host_copies: Tensor
+    shape: Sequence[int],
+    nnz: int,
+    values: Tensor,
+    indices: Tensor,
+    remedy: str,
+    *host_copies: Tensor,
 ) -> Tensor:
     """A COO tensor, marked as sorted where it is. `remedy` is for indices that occur twice."""
-    (nnz,) = values.shape
     for is_sorted in (True, False):
         layout = _core.CooLayout(nnz, is_sorted=is_sorted)
         made = _core._from_components(layout, shape, (values, indices), host_copies or None)

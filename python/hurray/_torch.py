@@ -124,7 +124,7 @@ def _check_plain(torch: Any, tensor: torch.Tensor) -> None:
 # ---- sparse tensors ----
 
 
-def _sparse_to_torch(torch: Any, tensor: Tensor) -> torch.Tensor:
+def _sparse_to_torch(torch: Any, tensor: Tensor) -> Any:
     """A torch tensor of the same sparse layout over the memory of all components."""
     name = tensor.layout.name
     if name not in ("coo", "csr", "csc"):
@@ -177,7 +177,9 @@ def _from_coo(torch: Any, tensor: torch.Tensor, copy: bool | None) -> Tensor:
     values = _sparse_component(torch, "values", tensor._values(), copy)
     indices = _sparse_component(torch, "indices", packed, copy)
     host = () if packed.is_cpu else (from_torch(packed.cpu().contiguous()),)
-    return _sparse.coo_of_packed(tuple(tensor.shape), values, indices, "call .coalesce()", *host)
+    return _sparse.coo_of_packed(
+        tuple(tensor.shape), packed.shape[0], values, indices, "call .coalesce()", *host
+    )
 
 
 def _from_compressed(torch: Any, tensor: torch.Tensor, copy: bool | None) -> Tensor:

@@ -140,7 +140,8 @@ def _dequantized(tensor: Tensor, stored: Array) -> Array:
         return scales[which] * stored.astype(np.float32)
     if isinstance(scheme, NF4):
         scales = _bytes(tensor, scheme.scale_buffer_index)[: 4 * count].view("<f4")
-        return scales[which] * np.array(_NF4_LEVELS, np.float32)[stored]
+        # uint4 in tiles or along a curve comes as float32
+        return scales[which] * np.array(_NF4_LEVELS, np.float32)[stored.astype(np.intp)]
     scales, zero_points = _affine_parameters(tensor, scheme, count)
     difference = stored.astype(np.int64) - (0 if zero_points is None else zero_points[which])
     return scales[which] * difference.astype(np.float32)

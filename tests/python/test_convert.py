@@ -101,8 +101,9 @@ def positions(layout):
         spread = [0, 1, 4, 5]
         return [[spread[i] | spread[j] << 1 for j in range(4)] for i in range(4)]
     if isinstance(layout, HilbertLayout):
-        curve = "00 10 11 01 02 03 13 12 22 23 33 32 31 21 20 30".split()
-        return [[curve.index(f"{i}{j}") for j in range(4)] for i in range(4)]
+        curve = "00101101020313122223333231212030"  # spec 2.5, two digits each
+        places = [curve[k : k + 2] for k in range(0, 32, 2)]
+        return [[places.index(f"{i}{j}") for j in range(4)] for i in range(4)]
     if isinstance(layout, ColMajorLayout):
         return [[j * 4 + i for j in range(4)] for i in range(4)]
     return [[(i // 2 * 2 + j // 2) * 4 + i % 2 * 2 + j % 2 for j in range(4)] for i in range(4)]
@@ -339,9 +340,7 @@ def test_what_is_in_the_way_comes_before_the_copy():
     tier_2 = hurray.from_numpy(matrix(ml_dtypes.float8_e5m2)).to_layout(TiledLayout((2, 2)))
     with pytest.raises(UnsupportedError, match="float8_e5m2"):
         np.asarray(tier_2)
-    staged = Tensor(
-        bytes(64), hurray.uint8, SHAPE, hurray.device.cuda, layout=MortonLayout((3, 3))
-    )
+    staged = Tensor(bytes(64), hurray.uint8, SHAPE, hurray.device.cuda, layout=MortonLayout((3, 3)))
     with pytest.raises(UnsupportedError, match="cuda"):
         staged.to_numpy(copy=False)
     dynamic = Tensor(bytes(64), hurray.uint8, (8, None), layout=TiledLayout((2, 2)))

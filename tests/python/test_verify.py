@@ -22,7 +22,6 @@ from hurray import (
     RowMajorLayout,
     Statistics,
     Tensor,
-    UnsupportedError,
 )
 
 

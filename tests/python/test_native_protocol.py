@@ -593,7 +593,7 @@ def test_refusals_leak_nothing():
             with contextlib.suppress(ValueError, TypeError):
                 hurray.from_hurray(case)
 
-    leaks.check(action, [*cases, used, foreign, capsule], repetitions=20_000)
+    leaks.check(action, [*cases[:-1], used, foreign, capsule], repetitions=20_000)
 
 
 # ---- threads ----

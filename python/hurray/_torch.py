@@ -162,11 +162,13 @@ def _sparse_component(torch: Any, name: str, part: torch.Tensor, copy: bool | No
         obstacle = f"it is {part.dtype}, and is converted to int64"
     elif not part.is_contiguous():
         obstacle = "torch stores it in another order"
+    elif not part.is_cpu and part.data_ptr() % _core.MIN_BUFFER_ALIGNMENT != 0:
+        obstacle = "its address is not a multiple of 64"  # and nothing but torch could move it
     if obstacle is not None:
         if copy is not None and not copy:
             raise _sparse.refuse_copy(name, obstacle)
+        part = part.clone(memory_format=torch.contiguous_format)
         part, copy = part.to(torch.int64) if name != "values" else part, None
-        part = part.contiguous()
     return _sparse.component(name, part, from_torch, copy)
 
 

@@ -10,9 +10,10 @@ import weakref
 import leaks
 import numpy as np
 import pytest
-from dlpack_abi import aligned
+from dlpack_abi import FLOAT, UINT, Producer, aligned
 
 import hurray
+from hurray import _core
 
 VALUES = [1.5, -0.0, 0.0, 4.0]
 INDICES = [[0, 3], [2, 1], [1, 1], [2, 0]]
@@ -134,6 +135,76 @@ def test_components_may_be_tensors_with_an_offset():
     assert np.asarray(hurray.sparse_coo(odd, indices, SHAPE).values).tolist() == VALUES
     with pytest.raises(hurray.CopyRequiredError, match=r"^values: "):
         hurray.sparse_coo(odd, indices, SHAPE, copy=False)
+
+
+# ---- other devices ----
+
+ADDRESS = 0x7F00_0000_0000  # of no memory here
+
+
+def on_device(address, shape, code):
+    return hurray.from_dlpack(Producer(address, shape, dtype=(code, 64, 1), device=(2, 1)))
+
+
+def on_device_coo(**indices):
+    values = on_device(ADDRESS, (2,), FLOAT)
+    return values, on_device(**{"address": ADDRESS + 256, "shape": (2, 2), "code": UINT} | indices)
+
+
+def test_memory_of_a_device_is_shared_and_never_read():
+    t = hurray.sparse_coo(*on_device_coo(), (3, 3), copy=False)
+    assert t.device == hurray.Device("cuda", 1)
+    assert t.values.__dlpack_device__() == t.indices.__dlpack_device__() == (2, 1)
+    with pytest.raises(hurray.UnsupportedError):
+        hurray.sparse_coo(*on_device_coo(), (3, 3), copy=True)
+    with pytest.raises(hurray.UnsupportedError, match="cuda"):
+        t.to_scipy()
+
+
+def test_components_of_several_devices_are_refused():
+    with pytest.raises(hurray.InvalidDescriptorError, match="device"):
+        hurray.sparse_coo(np.zeros(2), on_device_coo()[1], (3, 3))
+
+
+def test_device_components_between_alignments_are_refused():
+    # On the CPU they would be copied.
+    with pytest.raises(hurray.UnsupportedError, match=r"^indices: "):
+        hurray.sparse_coo(*on_device_coo(address=ADDRESS + 8), (3, 3))
+
+
+@pytest.mark.parametrize(
+    "host, result",
+    [
+        ([[0, 1], [1, 0]], hurray.Tensor),
+        ([[1, 0], [0, 1]], "index_order"),
+        ([[1, 0], [1, 0]], "duplicate"),
+        ([[1, 0], [9, 0]], hurray.InvalidDescriptorError),
+        ([[1, 0]], ValueError),
+    ],
+)
+def test_the_glue_verifies_a_copy_on_the_host(host, result):
+    layout = hurray.CooLayout(2, is_sorted=True)
+    copies = (hurray.from_numpy(np.array(host, np.uint64)),)
+    if isinstance(result, type) and issubclass(result, Exception):
+        with pytest.raises(result):
+            _core._from_components(layout, (3, 3), on_device_coo(), copies)
+        return
+    made = _core._from_components(layout, (3, 3), on_device_coo(), copies)
+    assert made == result if isinstance(result, str) else isinstance(made, result)
+
+
+def test_the_glue_is_checked():
+    layout, made = hurray.CooLayout(2), _core._from_components
+    values, indices = on_device_coo()
+    for bad in [(), [values, indices], (values, None), (values, hurray.zeros((2, 2)).T)]:
+        with pytest.raises(TypeError):
+            made(layout, (3, 3), bad)
+    with pytest.raises(TypeError):
+        made(layout, (3, 3), (values, indices), (indices, indices))
+    with pytest.raises(hurray.UnsupportedError):
+        made(layout, (3, 3), (values, values))
+    with pytest.raises(hurray.InvalidDescriptorError, match="needs 72"):
+        made(hurray.CooLayout(9), (3, 3), (values, indices))
 
 
 # ---- what is taken ----

@@ -261,13 +261,13 @@ static HurrayStatus check_head(const char *what, const void *head, const char *m
     return HURRAY_OK;
 }
 
-static HurrayStatus check_heads(const HurrayBufferListHead *list,
-                                const HurrayTensorContextHead *context) {
+HurrayStatus hurray_capsule_check(const HurrayBufferListHead *list,
+                                  const HurrayTensorContextHead *context) {
+    if (list == NULL) return hri_fail_null("list");
     HurrayStatus status = check_head("buffer list", list, HURRAY_BUFFER_LIST_MAGIC, sizeof *list);
-    if (status == HURRAY_OK) {
-        status =
-            check_head("tensor context", context, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof *context);
-    }
+    if (status != HURRAY_OK) return status;
+    if (context == NULL) return hri_fail_null("context");
+    status = check_head("tensor context", context, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof *context);
     if (status != HURRAY_OK) return status;
     if (list->release == NULL || context->release == NULL) {
         return hri_fail_null(list->release == NULL ? "list.release" : "context.release");
@@ -370,10 +370,8 @@ static HurrayStatus import_tensor(HurrayBufferListHead *list, HurrayTensorContex
 
 HurrayStatus hurray_tensor_import(HurrayBufferListHead *list, HurrayTensorContextHead *context,
                                   const HurrayDecodeOptions *options, HurrayTensor **out) {
-    if (list == NULL || context == NULL || out == NULL) {
-        return hri_fail_null(list == NULL ? "list" : context == NULL ? "context" : "out");
-    }
-    HurrayStatus status = check_heads(list, context);
+    if (out == NULL) return hri_fail_null("out");
+    HurrayStatus status = hurray_capsule_check(list, context);
     if (status != HURRAY_OK) return status;
     HurrayDescriptor *descriptor = NULL;
     status = hurray_descriptor_decode_with(

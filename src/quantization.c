@@ -597,21 +597,51 @@ static HurrayStatus count_scales(const HurrayDescriptorFields *fields, const Sch
     return HURRAY_OK;
 }
 
+static HurrayStatus count_bytes(const char *field, uint64_t entries, uint32_t entry_size,
+                                uint64_t *out) {
+    if (checked_mul_u64(entries, entry_size, out)) return HURRAY_OK;
+    return hri_fail(HURRAY_ERR_INTERNAL,
+                    "quantization: %" PRIu64 " entries of %" PRIu32
+                    " bytes for %s take 2^64 bytes or more",
+                    entries, entry_size, field);
+}
+
 static HurrayStatus check_size(const HurrayDescriptorFields *fields, const char *field,
                                uint32_t index, uint64_t entries, uint32_t entry_size) {
-    uint64_t bytes;
-    if (!checked_mul_u64(entries, entry_size, &bytes)) {
-        return hri_fail(HURRAY_ERR_INTERNAL,
-                        "quantization: %" PRIu64 " entries of %" PRIu32
-                        " bytes for %s take 2^64 bytes or more",
-                        entries, entry_size, field);
-    }
+    uint64_t bytes = 0;
+    HurrayStatus status = count_bytes(field, entries, entry_size, &bytes);
+    if (status != HURRAY_OK) return status;
     uint64_t found = fields->buffers[index].byte_size;
     if (found == bytes) return HURRAY_OK;
     return hri_fail(HURRAY_ERR_INTERNAL,
                     "quantization: %s %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64
                     ": %" PRIu64 " entries of %" PRIu32,
                     field, index, found, bytes, entries, entry_size);
+}
+
+/* The entries of one parameter buffer; a size of 0 says that it is none. */
+typedef struct Parameters {
+    const char *field; /* that names the buffer */
+    const char *role;
+    uint32_t entry_size; /* bytes */
+} Parameters;
+
+static Parameters parameters_in(const HurrayQuantization *quantization, const Scheme *scheme,
+                                uint32_t buffer) {
+    uint8_t type = scheme->has_zero_points ? quantization->scale_type : scheme->scale_types[0];
+    uint32_t scale_size = hurray_element_type_from_tag(type)->bits / 8u;
+    uint32_t zero_points = zero_points_of(scheme, quantization);
+    if (buffer == quantization->scale_buffer && buffer == zero_points) {
+        return (Parameters){"shared scale_buffer", "scales and zero points",
+                            scale_size + ZERO_POINT_SIZE}; /* all scales, then all zero points */
+    }
+    if (buffer == quantization->scale_buffer) {
+        return (Parameters){"scale_buffer", "scales", scale_size};
+    }
+    if (buffer == zero_points) {
+        return (Parameters){"zero_point_buffer", "zero points", ZERO_POINT_SIZE};
+    }
+    return (Parameters){0};
 }
 
 static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const Scheme *scheme) {
@@ -621,31 +651,25 @@ static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const Sche
     HurrayStatus status = count_scales(fields, scheme, &known, &count);
     if (status != HURRAY_OK || !known) return status;
 
-    uint8_t type = scheme->has_zero_points ? quantization->scale_type : scheme->scale_types[0];
-    uint32_t scale_size = hurray_element_type_from_tag(type)->bits / 8u;
-    uint32_t scales = quantization->scale_buffer;
-    uint32_t zero_points = zero_points_of(scheme, quantization);
-    if (zero_points == scales) { /* all scales, then all zero points */
-        return check_size(fields, "shared scale_buffer", scales, count,
-                          scale_size + ZERO_POINT_SIZE);
+    uint32_t scales = quantization->scale_buffer,
+             zero_points = zero_points_of(scheme, quantization);
+    Parameters parameters = parameters_in(quantization, scheme, scales);
+    status = check_size(fields, parameters.field, scales, count, parameters.entry_size);
+    if (status != HURRAY_OK || zero_points == HURRAY_NO_BUFFER || zero_points == scales) {
+        return status;
     }
-    status = check_size(fields, "scale_buffer", scales, count, scale_size);
-    if (status != HURRAY_OK || zero_points == HURRAY_NO_BUFFER) return status;
-    return check_size(fields, "zero_point_buffer", zero_points, count, ZERO_POINT_SIZE);
+    parameters = parameters_in(quantization, scheme, zero_points);
+    return check_size(fields, parameters.field, zero_points, count, parameters.entry_size);
 }
 
-static HurrayStatus check_buffers(const HurrayDescriptorFields *fields, const Scheme *scheme,
+static HurrayStatus check_indices(const HurrayDescriptorFields *fields, const Scheme *scheme,
                                   uint32_t layout_buffers) {
     const HurrayQuantization *quantization = fields->quantization;
     HurrayStatus status =
         check_index(fields, layout_buffers, "scale_buffer", quantization->scale_buffer);
-    if (status != HURRAY_OK) return status;
     uint32_t zero_points = zero_points_of(scheme, quantization);
-    if (zero_points != HURRAY_NO_BUFFER) {
-        status = check_index(fields, layout_buffers, "zero_point_buffer", zero_points);
-        if (status != HURRAY_OK) return status;
-    }
-    return check_sizes(fields, scheme);
+    if (status != HURRAY_OK || zero_points == HURRAY_NO_BUFFER) return status;
+    return check_index(fields, layout_buffers, "zero_point_buffer", zero_points);
 }
 
 static HurrayStatus check_paged(const HurrayDescriptorFields *fields, const Scheme *scheme) {
@@ -673,20 +697,120 @@ static HurrayStatus check_opaque(const HurrayDescriptorFields *fields) {
     return check_trailing(quantization, "its tag", 1);
 }
 
+/* All but the sizes of parameter buffers, of a scheme that is known. */
+static HurrayStatus check_known(const HurrayDescriptorFields *fields, const Scheme *scheme,
+                                uint32_t layout_buffers) {
+    HurrayStatus status = check_type(scheme, "stored type", fields->type_tag, scheme->stored_types);
+    if (status == HURRAY_OK && is_paged(fields)) status = check_paged(fields, scheme);
+    if (status != HURRAY_OK) return status;
+    if (scheme->scale_types == NULL) {
+        return check_zero_point(fields->quantization->zero_point, fields->type_tag);
+    }
+    status = check_along_axis(fields, scheme);
+    return status != HURRAY_OK ? status : check_indices(fields, scheme, layout_buffers);
+}
+
 HurrayStatus hri_quantization_check(const HurrayDescriptorFields *fields, uint32_t layout_buffers) {
     const HurrayQuantization *quantization = fields->quantization;
     if (hri_quantization_is_opaque(quantization)) return check_opaque(fields);
     HurrayStatus status = hri_quantization_check_parameters(quantization);
     if (status != HURRAY_OK) return status;
     const Scheme *scheme = scheme_of(quantization->scheme);
-    status = check_type(scheme, "stored type", fields->type_tag, scheme->stored_types);
-    if (status == HURRAY_OK && is_paged(fields)) status = check_paged(fields, scheme);
+    status = check_known(fields, scheme, layout_buffers);
+    if (status != HURRAY_OK || scheme->scale_types == NULL) return status;
+    return check_sizes(fields, scheme);
+}
+
+HurrayStatus hri_quantization_buffer_bytes(const HurrayDescriptorFields *fields,
+                                           uint32_t layout_buffers, uint32_t buffer,
+                                           uint64_t *out_bytes, const char **out_role) {
+    const HurrayQuantization *quantization = fields->quantization;
+    HurrayStatus status = hri_quantization_check_parameters(quantization);
     if (status != HURRAY_OK) return status;
-    if (scheme->scale_types == NULL) {
-        return check_zero_point(quantization->zero_point, fields->type_tag);
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    status = check_known(fields, scheme, layout_buffers);
+    if (status != HURRAY_OK) return status;
+
+    Parameters parameters = {0};
+    if (scheme->scale_types != NULL) parameters = parameters_in(quantization, scheme, buffer);
+    if (parameters.entry_size == 0) {
+        return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
+                        "buffer %" PRIu32 " holds no parameters of scheme %s", buffer,
+                        scheme->name);
     }
-    status = check_along_axis(fields, scheme);
-    return status != HURRAY_OK ? status : check_buffers(fields, scheme, layout_buffers);
+    bool known = false;
+    uint64_t count = 0;
+    status = count_scales(fields, scheme, &known, &count);
+    if (status != HURRAY_OK) return status;
+    *out_role = parameters.role;
+    if (!known) {
+        *out_bytes = HURRAY_UNKNOWN_SIZE;
+        return HURRAY_OK;
+    }
+    return count_bytes(parameters.field, count, parameters.entry_size, out_bytes);
+}
+
+/* ---- for those who have a scheme alone ---- */
+
+HurrayStatus hurray_quantization_check(const HurrayQuantization *quantization) {
+    if (quantization == NULL) return hri_fail_null("quantization");
+    return hri_quantization_check_parameters(quantization);
+}
+
+HurrayStatus hurray_quantization_check_paged(const HurrayQuantization *quantization,
+                                             const HurrayBlockPagedLayout *paged) {
+    if (paged == NULL) return hri_fail_null("paged");
+    HurrayStatus status = hurray_quantization_check(quantization);
+    if (status != HURRAY_OK) return status;
+    HurrayDescriptorFields fields = {
+        .rank = 3,
+        .layout = {.tag = HURRAY_LAYOUT_BLOCK_PAGED, .paged = *paged},
+        .buffer_count = HURRAY_MAX_BUFFERS,
+        .quantization = quantization,
+    };
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    status = check_paged(&fields, scheme);
+    if (status != HURRAY_OK || scheme->scale_types == NULL) return status;
+    uint32_t own = 0;
+    status = hurray_layout_buffer_count(fields.layout.tag, fields.rank, &own);
+    return status != HURRAY_OK ? status : check_indices(&fields, scheme, own);
+}
+
+HurrayStatus hurray_quantization_encoded_size(const HurrayQuantization *quantization,
+                                              uint64_t *out_bytes) {
+    if (out_bytes == NULL) return hri_fail_null("out_bytes");
+    HurrayStatus status = hurray_quantization_check(quantization);
+    if (status != HURRAY_OK) return status;
+    *out_bytes = (uint64_t)scheme_of(quantization->scheme)->size + quantization->trailing_size;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_quantization_encode(const HurrayQuantization *quantization, uint8_t *bytes,
+                                        uintptr_t capacity, uintptr_t *out_length) {
+    if (bytes == NULL || out_length == NULL) return hri_fail_null(bytes ? "out_length" : "bytes");
+    uint64_t size = 0;
+    HurrayStatus status = hurray_quantization_encoded_size(quantization, &size);
+    if (status != HURRAY_OK) return status;
+    if (size > capacity) {
+        return hri_fail(HURRAY_ERR_BUFFER_TOO_SMALL,
+                        "quantization: the section takes %" PRIu64 " bytes; there is room for %ju",
+                        size, (uintmax_t)capacity);
+    }
+    ByteWriter writer = {bytes, capacity, 0, 0};
+    hri_quantization_encode(quantization, &writer);
+    *out_length = (uintptr_t)size;
+    return HURRAY_OK;
+}
+
+HurrayStatus hurray_quantization_decode(const uint8_t *bytes, uintptr_t length,
+                                        HurrayQuantization *out) {
+    if (bytes == NULL || out == NULL) return hri_fail_null(bytes ? "out" : "bytes");
+    ByteReader reader = {.bytes = bytes, .length = length};
+    HurrayQuantization quantization;
+    HurrayStatus status = hri_quantization_decode(&reader, false, &quantization);
+    if (status == HURRAY_OK) status = hri_quantization_check_parameters(&quantization);
+    if (status == HURRAY_OK) *out = quantization;
+    return status;
 }
 
 bool hri_quantization_stored_extent(const HurrayDescriptorFields *fields, uint32_t axis,

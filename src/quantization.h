@@ -31,6 +31,16 @@ HurrayStatus hri_quantization_check_parameters(const HurrayQuantization *quantiz
  */
 HurrayStatus hri_quantization_check(const HurrayDescriptorFields *fields, uint32_t layout_buffers);
 
+/*
+ * The exact size of buffer `buffer` of the table, which must hold parameters, and what these are;
+ * HURRAY_UNKNOWN_SIZE where a dynamic dimension leaves it open. Checks all that
+ * hri_quantization_check does but sizes, of a scheme that is known.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS for a buffer that holds none.
+ */
+HurrayStatus hri_quantization_buffer_bytes(const HurrayDescriptorFields *fields,
+                                           uint32_t layout_buffers, uint32_t buffer,
+                                           uint64_t *out_bytes, const char **out_role);
+
 /* Number of buffers the scheme refers to: 0, 1 or 2 (1 when scales and zero points share one). */
 uint32_t hri_quantization_buffer_count(const HurrayQuantization *quantization);
 

@@ -2,6 +2,7 @@
  * The rules a descriptor must satisfy (spec 1 – 3), whether it was read, or is about to be written.
  * Parts check themselves where they live; here is what concerns more than one of them.
  */
+#include <hurray/descriptor.h>
 #include <hurray/device.h>
 #include <inttypes.h>
 
@@ -89,12 +90,12 @@ static HurrayStatus check_buffer_count(const HurrayDescriptorFields *fields,
                         fields->buffer_count, kind->name, open_ended ? "at least " : "", own,
                         parameters);
     }
-    return fields->buffers == NULL && fields->buffer_count != 0 ? hri_fail_null("buffers")
-                                                                : HURRAY_OK;
+    return HURRAY_OK;
 }
 
 /* One by one, and that all are in the same place. */
 static HurrayStatus check_handles(const HurrayDescriptorFields *fields) {
+    if (fields->buffers == NULL && fields->buffer_count != 0) return hri_fail_null("buffers");
     for (uint32_t i = 0; i < fields->buffer_count; i++) {
         const HurrayBufferHandle *handle = &fields->buffers[i], *first = &fields->buffers[0];
         HurrayStatus status = hurray_buffer_handle_check(handle);
@@ -218,4 +219,40 @@ HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorFields *fiel
     *out_bytes = required[buffer];
     if (out_role != NULL) *out_role = kind->buffer_roles[buffer];
     return HURRAY_OK;
+}
+
+HurrayStatus hurray_descriptor_parameter_bytes(const HurrayDescriptorFields *fields,
+                                               uint32_t buffer, uint64_t *out_bytes,
+                                               const char **out_role) {
+    if (out_bytes == NULL) return hri_fail_null("out_bytes");
+    HurrayPacking packing;
+    const LayoutKind *kind = NULL;
+    HurrayStatus status = check_form(fields, &kind, &packing);
+    if (status == HURRAY_OK) status = check_buffer_count(fields, kind);
+    if (status != HURRAY_OK) return status;
+    if (fields->quantization == NULL) {
+        return hri_fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
+                        "buffer %" PRIu32 " of a tensor that is not quantized", buffer);
+    }
+    const char *role = NULL;
+    uint32_t own = hri_layout_buffer_count(kind, fields->rank);
+    status = hri_quantization_buffer_bytes(fields, own, buffer, out_bytes, &role);
+    if (status == HURRAY_OK && out_role != NULL) *out_role = role;
+    return status;
+}
+
+HurrayStatus hurray_descriptor_check_authored(const HurrayDescriptorFields *fields) {
+    if (fields == NULL) return hri_fail_null("fields");
+    const HurrayStatistics *statistics = fields->statistics;
+    if (statistics == NULL) return HURRAY_OK;
+    HurrayStatus status = hurray_statistics_check_authored(statistics);
+    if (status != HURRAY_OK) return status;
+    if ((statistics->computed_mask & HURRAY_STATISTICS_NNZ) == 0 ||
+        hurray_layout_class(fields->layout.tag) != HURRAY_LAYOUT_CLASS_SPARSE ||
+        statistics->nnz == fields->layout.sparse.nnz) {
+        return HURRAY_OK;
+    }
+    return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                    "statistics: nnz is %" PRIu64 "; expected that of the layout, %" PRIu64,
+                    statistics->nnz, fields->layout.sparse.nnz);
 }

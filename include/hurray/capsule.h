@@ -93,11 +93,19 @@ HURRAY_API HurrayStatus hurray_tensor_export(HurrayTensor *tensor, HurrayBufferL
                                              HurrayTensorContext **out_context);
 
 /*
+ * Whether the heads are what they must be to be taken in, which says nothing of what they lead to:
+ * magic before anything else, then version, struct_size, and the pointers. HURRAY_ERR_NULL_POINTER,
+ * _INVALID_MAGIC (not ours), _VERSION_MISMATCH (another ABI version), _INVALID_LAYOUT.
+ */
+HURRAY_API HurrayStatus hurray_capsule_check(const HurrayBufferListHead *list,
+                                             const HurrayTensorContextHead *context);
+
+/*
  * Takes in what hurray_tensor_export, or a producer of its own, made. On success both are taken
  * over, and released when the tensor's memory is no longer needed; on failure they stay the caller's.
- * HURRAY_ERR_INVALID_MAGIC: not ours; HURRAY_ERR_VERSION_MISMATCH: another ABI version;
- * HURRAY_ERR_INVALID_LAYOUT: the number of buffers, or their sizes and places, are not those of the
- * descriptor; otherwise what hurray_descriptor_decode_with says (options may be NULL).
+ * First what hurray_capsule_check says, then what hurray_descriptor_decode_with does (options may be
+ * NULL), then HURRAY_ERR_INVALID_LAYOUT: the number of buffers, or their sizes and places, are not
+ * those of the descriptor.
  */
 HURRAY_API HurrayStatus hurray_tensor_import(HurrayBufferListHead *list,
                                              HurrayTensorContextHead *context,

@@ -54,6 +54,24 @@ HURRAY_API HurrayStatus hurray_descriptor_required_bytes(const HurrayDescriptorF
                                                          uint32_t buffer, uint64_t *out_bytes,
                                                          const char **out_role);
 
+/*
+ * The exact size in bytes of a buffer of quantization parameters (spec 3), `buffer` being its index
+ * in the table, and what it holds ("scales", "zero points", "scales and zero points"; out_role may
+ * be NULL). HURRAY_UNKNOWN_SIZE where the number of blocks depends on a dynamic dimension. Of the
+ * buffer table, only buffer_count is looked at. HURRAY_ERR_INDEX_OUT_OF_BOUNDS for a buffer that
+ * holds no parameters, and without quantization; else what validate says of the rest.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_parameter_bytes(const HurrayDescriptorFields *fields,
+                                                          uint32_t buffer, uint64_t *out_bytes,
+                                                          const char **out_role);
+
+/*
+ * What an author owes beyond what a reader checks (spec 1.7): statistics that
+ * hurray_statistics_check_authored accepts, with the nnz of a sparse layout. `fields` must be valid.
+ * HURRAY_ERR_INVALID_LAYOUT.
+ */
+HURRAY_API HurrayStatus hurray_descriptor_check_authored(const HurrayDescriptorFields *fields);
+
 /* Validates, and counts the bytes that encoding takes. */
 HURRAY_API HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
                                                        uint64_t *out_bytes);

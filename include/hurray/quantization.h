@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "layout.h"
 #include "status.h"
 
 HURRAY_BEGIN_DECLS
@@ -59,6 +60,9 @@ enum {
 
 /* A buffer index that is not there: zero_point_buffer of a symmetric scheme. */
 #define HURRAY_NO_BUFFER UINT32_MAX
+
+/* The size of a parameter buffer that a dynamic dimension leaves open. */
+#define HURRAY_UNKNOWN_SIZE UINT64_MAX
 
 /* A scheme with its parameters. Which fields apply is said beside each; the others are ignored. */
 typedef struct HurrayQuantization {
@@ -76,6 +80,37 @@ typedef struct HurrayQuantization {
 
 /* "per_tensor", "per_channel", "per_block", "nf4", "mxfp"; NULL for a tag without a name. */
 HURRAY_API const char *hurray_scheme_name(uint8_t scheme);
+
+/*
+ * What the parameters must satisfy by themselves: ranges of axis, block size and buffer indices
+ * that some tensor could make right, a scale that is finite and not 0, a scale type that the scheme
+ * has. HURRAY_ERR_INTERNAL, also for a scheme that is not in the table above.
+ * hurray_descriptor_validate checks the rest, against the tensor.
+ */
+HURRAY_API HurrayStatus hurray_quantization_check(const HurrayQuantization *quantization);
+
+/*
+ * Whether a block-paged tensor can have the scheme, whatever its elements and shape are: which
+ * scheme it is, its axis and block size, and that its buffers come after those of the layout.
+ * HURRAY_ERR_INTERNAL.
+ */
+HURRAY_API HurrayStatus hurray_quantization_check_paged(const HurrayQuantization *quantization,
+                                                        const HurrayBlockPagedLayout *paged);
+
+/* Checks, and counts the bytes of the section, without the length that stands before it. */
+HURRAY_API HurrayStatus hurray_quantization_encoded_size(const HurrayQuantization *quantization,
+                                                         uint64_t *out_bytes);
+/* Writes the section, trailing bytes included. HURRAY_ERR_BUFFER_TOO_SMALL. */
+HURRAY_API HurrayStatus hurray_quantization_encode(const HurrayQuantization *quantization,
+                                                   uint8_t *bytes, uintptr_t capacity,
+                                                   uintptr_t *out_length);
+/*
+ * Reads a section of exactly `length` bytes and checks it. `trailing` of the result points into
+ * `bytes`. Errors of the check, HURRAY_ERR_VERSION_MISMATCH, and HURRAY_ERR_INVALID_LAYOUT for one
+ * that is too short, unknown flags and reserved bytes that are not 0.
+ */
+HURRAY_API HurrayStatus hurray_quantization_decode(const uint8_t *bytes, uintptr_t length,
+                                                   HurrayQuantization *out);
 
 HURRAY_END_DECLS
 

@@ -23,15 +23,20 @@ and out, the consumer keeping the memory alive:
 Where to look:
 
 ==================  ================================================================================
-the tensor          Tensor, Descriptor, BufferHandle
+the tensor          Tensor, Descriptor, BufferHandle; Composite, of several tensors
 element types       float32 and its like; dtype has all of them; Dtype, buffer_size_bytes
 devices             device.cpu and its like; Device
-layouts             RowMajorLayout, ColMajorLayout, StridedLayout, all of them a Layout
-construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray
-coming in           from_numpy, from_dlpack, from_torch, from_hurray; aligned_allocator for arrays
-                    to come
-going out           t.to_numpy(), t.to_torch(); numpy.asarray(t), memoryview(t); the from_dlpack
+layouts             RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, MortonLayout,
+                    HilbertLayout; CooLayout, CsrLayout, CscLayout, CsfLayout; BlockPagedLayout and
+                    others, all of them a Layout
+quantization        PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4, MXFP; decode_quantization
+other sections      Statistics, Shard, ExtensionType
+construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray; sparse_coo
+coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_hurray;
+                    aligned_allocator for arrays to come
+going out           t.to_numpy(), t.to_torch(), t.to_scipy(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
+other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
 how it shows        set_print_options, get_print_options, print_options
 what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
 ==================  ================================================================================
@@ -46,22 +51,42 @@ NumPy, PyTorch and the others are imported by the functions that need them, not 
 from . import device, dtype
 from ._core import (
     MIN_BUFFER_ALIGNMENT,
+    MXFP,
+    NF4,
     PAGE_ALIGNMENT,
+    BlockPagedLayout,
     BufferError,
     BufferHandle,
     ColMajorLayout,
+    Composite,
+    CompositeLayout,
+    CooLayout,
     CopyRequiredError,
+    CscLayout,
+    CsfLayout,
+    CsrLayout,
     Descriptor,
     Device,
     Dtype,
+    ExtensionType,
     FileError,
+    HilbertLayout,
     InternalError,
     InvalidDescriptorError,
     Layout,
+    MortonLayout,
+    PerBlockAffine,
+    PerChannelAffine,
+    PerTensorAffine,
+    PrivateExtensionLayout,
     RowMajorLayout,
+    Shard,
+    Statistics,
     StreamError,
     StridedLayout,
     Tensor,
+    TiledLayout,
+    UnknownLayout,
     UnsupportedError,
     __version__,
     aligned_allocator,
@@ -70,8 +95,9 @@ from ._core import (
     bfloat16,
     bool,
     buffer_size_bytes,
-    complex64,
     complex128,
+    complex64,
+    decode_quantization,
     empty,
     empty_like,
     eye,
@@ -83,42 +109,64 @@ from ._core import (
     from_numpy,
     full,
     full_like,
-    int8,
     int16,
     int32,
     int64,
+    int8,
     layout_tag_kind,
     linspace,
     ones,
     ones_like,
-    uint8,
+    sparse_coo,
     uint16,
     uint32,
     uint64,
+    uint8,
     zeros,
     zeros_like,
 )
 from ._display import get_print_options, print_options, set_print_options
+from ._scipy import from_scipy
 from ._torch import from_torch
 
 __all__ = [
     "MIN_BUFFER_ALIGNMENT",
+    "MXFP",
+    "NF4",
     "PAGE_ALIGNMENT",
+    "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
     "ColMajorLayout",
+    "Composite",
+    "CompositeLayout",
+    "CooLayout",
     "CopyRequiredError",
+    "CscLayout",
+    "CsfLayout",
+    "CsrLayout",
     "Descriptor",
     "Device",
     "Dtype",
+    "ExtensionType",
     "FileError",
+    "HilbertLayout",
     "InternalError",
     "InvalidDescriptorError",
     "Layout",
+    "MortonLayout",
+    "PerBlockAffine",
+    "PerChannelAffine",
+    "PerTensorAffine",
+    "PrivateExtensionLayout",
     "RowMajorLayout",
+    "Shard",
+    "Statistics",
     "StreamError",
     "StridedLayout",
     "Tensor",
+    "TiledLayout",
+    "UnknownLayout",
     "UnsupportedError",
     "__version__",
     "aligned_allocator",
@@ -127,8 +175,9 @@ __all__ = [
     "bfloat16",
     "bool",
     "buffer_size_bytes",
-    "complex64",
     "complex128",
+    "complex64",
+    "decode_quantization",
     "device",
     "dtype",
     "empty",
@@ -140,24 +189,26 @@ __all__ = [
     "from_dlpack",
     "from_hurray",
     "from_numpy",
+    "from_scipy",
     "from_torch",
     "full",
     "full_like",
     "get_print_options",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "layout_tag_kind",
     "linspace",
     "ones",
     "ones_like",
     "print_options",
     "set_print_options",
-    "uint8",
+    "sparse_coo",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "zeros",
     "zeros_like",
 ]

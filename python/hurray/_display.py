@@ -79,6 +79,8 @@ _MOST_ELEMENTS = 999
 
 def tensor_repr(tensor: Tensor) -> str:
     """repr(tensor); called by the C type."""
+    if hasattr(tensor, "nnz"):
+        return _sparse(tensor)
     array = _values(tensor)
     if array is None:
         return _metadata(tensor)
@@ -88,6 +90,8 @@ def tensor_repr(tensor: Tensor) -> str:
 
 def tensor_str(tensor: Tensor) -> str:
     """str(tensor); called by the C type."""
+    if hasattr(tensor, "nnz"):
+        return _sparse(tensor)
     array = _values(tensor)
     if array is None:
         return _metadata(tensor)
@@ -96,6 +100,37 @@ def tensor_str(tensor: Tensor) -> str:
 
 def _metadata(tensor: Tensor) -> str:
     return f"hurray.Tensor(shape={tensor.shape}, dtype={tensor.dtype}, device={tensor.device!r})"
+
+
+# The parts of a sparse tensor that are shown, in this order, where it has them.
+_COMPONENTS = ("indices", "row_indices", "col_ptr", "col_indices", "row_ptr", "values")
+
+
+def _sparse(tensor: Tensor) -> str:
+    """A sparse tensor: what it is, and the arrays it consists of if they are asked for."""
+    parts = [
+        f"layout={tensor.layout.name!r}",
+        f"shape={tensor.shape}",
+        f"nnz={tensor.nnz}",
+        f"dtype={tensor.dtype}",
+    ]
+    if _sparse_display.get() == "content":
+        parts += _components(tensor)
+    return f"hurray.Tensor({', '.join(parts)})"
+
+
+def _components(tensor: Tensor) -> list[str]:
+    """name=array of each component; none where NumPy cannot show one of them."""
+    shown = []
+    for name in _COMPONENTS:
+        component = getattr(tensor, name, None)
+        if component is None:
+            continue
+        array = _values(component)
+        if array is None:
+            return []
+        shown.append(f"{name}={_format(array, ', ')}")
+    return shown
 
 
 def _values(tensor: Tensor) -> npt.NDArray[Any] | None:

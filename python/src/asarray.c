@@ -12,15 +12,9 @@
 /* ---- one protocol each ---- */
 
 static PyObject *copy_of_tensor(CoreState *state, PyObject *object) {
-    HurrayTensor *source = tensor_of(object), *copy = NULL;
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(source, 0));
-    HurrayStatus status = hurray_tensor_check_readable(source, false);
+    HurrayStatus status = hurray_tensor_check_readable(tensor_of(object), false);
     if (status != HURRAY_OK) return raise_status(state, status);
-    bool large = info != NULL && info->byte_size >= CORE_LARGE_COPY;
-    PyThreadState *saved = large ? PyEval_SaveThread() : NULL;
-    status = hurray_tensor_copy(source, NULL, &copy);
-    if (saved != NULL) PyEval_RestoreThread(saved);
-    return status == HURRAY_OK ? tensor_wrap(state, copy) : raise_status(state, status);
+    return tensor_deep_copy(state, tensor_of(object));
 }
 
 /* Whether type(object) has an attribute. */
@@ -98,14 +92,17 @@ static PyObject *from_numbers(CoreState *state, PyObject *object, PyObject *dtyp
     return tensor_from_nested(state, object, dtype);
 }
 
+static PyObject *refuse_object(PyObject *object) {
+    return PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
+                        Py_TYPE(object)->tp_name);
+}
+
 /* What no array protocol describes; a `dtype` (or NULL) is obeyed at once. */
 static PyObject *from_plain(CoreState *state, PyObject *object, PyObject *dtype, HurrayCopy copy) {
     if (nested_is_sequence(state, object) || number_kind(object) != NUMBER_NONE) {
         return from_numbers(state, object, dtype, copy);
     }
-    PyErr_Format(PyExc_TypeError, "asarray() takes arrays and numbers, not '%.200s'",
-                 Py_TYPE(object)->tp_name);
-    return NULL;
+    return refuse_object(object);
 }
 
 /* Any object but a plain one: NULL without an exception where it speaks no protocol. */
@@ -115,7 +112,7 @@ static PyObject *through_protocol(CoreState *state, PyObject *object, PyObject *
         return copy == HURRAY_COPY_ALWAYS ? copy_of_tensor(state, object) : Py_NewRef(object);
     }
     if (numpy_is_array(state, object)) return tensor_from_array(state, object, copy);
-    if (capsule_is_producer(state, object)) {
+    if (has_method(object, state->names.__hurray__)) {
         PyObject *tensor = through_hurray(state, object, copy);
         if (tensor != NULL || PyErr_Occurred()) return tensor;
     }

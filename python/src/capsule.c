@@ -1,158 +1,186 @@
 /*
- * The native protocol (spec 7.3, 8.11): Tensor.__hurray__ and from_hurray. What is in a capsule is
- * known to libhurray (hurray/capsule.h); here are its names, and who frees what.
+ * The native protocol from both sides (spec 7.3, 8.11): Tensor.__hurray__ as a producer, from_hurray
+ * as a consumer. What is in a capsule is known to libhurray (hurray/capsule.h); here are the capsule
+ * itself and its names.
  */
-#include "arguments.h"
 #include "core.h"
+
+#include "arguments.h"
 
 /* ---- producer ---- */
 
-/* A capsule nobody consumed frees what is in it; consumers rename it. What is behind a release may
- * be Python code, which must neither see nor lose an exception that is under way. */
+/* A capsule nobody consumed frees what is in it; consumers rename it. What a release leads to may be
+ * Python code, which must neither see nor lose an exception that is under way. */
 static void delete_capsule(PyObject *capsule) {
     if (!PyCapsule_IsValid(capsule, HURRAY_CAPSULE_NAME)) return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    HurrayBufferListHead *list = PyCapsule_GetPointer(capsule, HURRAY_CAPSULE_NAME);
-    HurrayTensorContextHead *context = PyCapsule_GetContext(capsule);
-    list->release(list);
-    if (context != NULL) context->release(context);
+    HurrayBufferList *list = PyCapsule_GetPointer(capsule, HURRAY_CAPSULE_NAME);
+    HurrayTensorContext *context = PyCapsule_GetContext(capsule);
+    hurray_buffer_list_destroy(&list);
+    hurray_tensor_context_destroy(&context);
     PyErr_Restore(type, value, traceback);
 }
 
-/* Bytes that stand in for a device's are nobody's to use there. */
-static HurrayStatus check_not_staged(const HurrayTensor *tensor) {
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
-    bool staged = info != NULL && (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0;
-    return staged ? hurray_tensor_check_readable(tensor, false) : HURRAY_OK;
-}
-
-PyDoc_STRVAR(hurray_doc,
-             "__hurray__($self, /, stream=None)\n--\n\n"
-             "A capsule \"hurray_tensor\" with the buffers and the descriptor (spec 8.11), for\n"
-             "from_hurray: of every dtype and layout, wherever the memory is. stream may be\n"
-             "anything; what has to be waited for stands in the descriptor.\n\n"
-             "UnsupportedError for a tensor that only declares its device.");
-
-static PyObject *tensor_hurray(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                               PyObject *kwnames) {
-    static const Signature signature = {"__hurray__", {{"stream", 0}}};
-    CoreState *state = core_state_of(self);
-    PyObject *values[1];
-    if (!arguments_parse(&signature, args, nargs, kwnames, values)) return NULL;
-    HurrayBufferList *list = NULL;
-    HurrayTensorContext *context = NULL;
-    HurrayStatus status = check_not_staged(tensor_of(self));
-    if (status == HURRAY_OK) status = hurray_tensor_export(tensor_of(self), &list, &context);
-    if (status != HURRAY_OK) return raise_status(state, status);
+/* Takes over both, also on failure. */
+static PyObject *new_capsule(HurrayBufferList *list, HurrayTensorContext *context) {
     PyObject *capsule = PyCapsule_New(list, HURRAY_CAPSULE_NAME, delete_capsule);
     if (capsule == NULL) {
         hurray_buffer_list_destroy(&list);
     } else if (PyCapsule_SetContext(capsule, context) == 0) {
         return capsule;
     }
-    hurray_tensor_context_destroy(&context);
     Py_XDECREF(capsule);
+    hurray_tensor_context_destroy(&context);
     return NULL;
+}
+
+/* Host memory that stands in for a device's is no pointer that a consumer could use. */
+static bool check_not_staged(CoreState *state, const HurrayTensor *tensor) {
+    const HurrayBufferInfo *first = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
+    if (first == NULL || (first->flags & HURRAY_BUFFER_STAGED_ON_HOST) == 0) return true;
+    raise_status(state, hurray_tensor_check_readable(tensor, false)); /* says why */
+    return false;
+}
+
+PyDoc_STRVAR(hurray_doc,
+             "__hurray__($self, /, stream=None)\n--\n\n"
+             "A fresh capsule \"hurray_tensor\" that holds the tensor: its descriptor and the\n"
+             "memory of all its buffers, shared (spec 7.3, 8.11).\n\n"
+             "For every dtype, layout and device. stream may be any stream of the device or None:\n"
+             "what the descriptor says of synchronization counts. UnsupportedError for a tensor\n"
+             "whose device is only declared, its bytes being host memory.");
+
+static PyObject *tensor_hurray(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames) {
+    static const Signature signature = {"__hurray__", {{"stream", 0}}};
+    PyObject *stream;
+    if (!arguments_parse(&signature, args, nargs, kwnames, &stream)) return NULL;
+    if (stream != NULL && !PyIndex_Check(stream)) {
+        return PyErr_Format(PyExc_TypeError, "stream must be an integer or None, not %.200s",
+                            Py_TYPE(stream)->tp_name);
+    }
+    CoreState *state = core_state_of(self);
+    if (!check_not_staged(state, tensor_of(self))) return NULL;
+    HurrayBufferList *list = NULL;
+    HurrayTensorContext *context = NULL;
+    HurrayStatus status = hurray_tensor_export(tensor_of(self), &list, &context);
+    return status == HURRAY_OK ? new_capsule(list, context) : raise_status(state, status);
 }
 
 PyMethodDef capsule_tensor_methods[] = {
     {"__hurray__", CORE_METHOD(tensor_hurray), METH_FASTCALL | METH_KEYWORDS, hurray_doc},
-    {NULL, NULL, 0, NULL},
+    {NULL},
 };
 
 /* ---- consumer ---- */
 
-/* What cannot be taken in: a capsule that is not ours, or not of our version, or a bad descriptor. */
-static PyObject *refuse_import(CoreState *state, HurrayStatus status,
-                               const HurrayBufferListHead *list,
-                               const HurrayTensorContextHead *context) {
-    if (status == HURRAY_ERR_INVALID_MAGIC &&
-        (memcmp(list->magic, HURRAY_BUFFER_LIST_MAGIC, sizeof list->magic) != 0 ||
-         memcmp(context->magic, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof context->magic) != 0)) {
-        return raise_status_as(state->BufferError, status);
+/* What a capsule held, and its name, which lives as long as its producer's code. */
+typedef struct Content {
+    const char *name;
+    HurrayBufferListHead *list;
+    HurrayTensorContextHead *context;
+} Content;
+
+static void refuse_object(CoreState *state, PyObject *object) {
+    if (!PyCapsule_CheckExact(object)) {
+        PyErr_Format(state->BufferError, "__hurray__ returned %.200s; expected a capsule",
+                     Py_TYPE(object)->tp_name);
+        return;
     }
-    if (status == HURRAY_ERR_VERSION_MISMATCH && (list->abi_version != HURRAY_C_ABI_VERSION ||
-                                                  context->abi_version != HURRAY_C_ABI_VERSION)) {
-        return raise_status_as(state->UnsupportedError, status);
+    const char *name = PyCapsule_GetName(object);
+    if (name != NULL && strcmp(name, HURRAY_USED_CAPSULE_NAME) == 0) {
+        PyErr_SetString(state->BufferError,
+                        "the capsule has been consumed already: __hurray__() gives a fresh one");
+    } else {
+        PyErr_Format(state->BufferError,
+                     "a capsule named '%.100s'; expected '" HURRAY_CAPSULE_NAME "'",
+                     name == NULL ? "(null)" : name);
     }
+}
+
+/* Looks at the heads, which says whose they are before anything else of them is read, and renames
+ * the capsule, so that nobody else can take it over. */
+static bool take_renamed(CoreState *state, PyObject *capsule, Content *out) {
+    if (!PyCapsule_IsValid(capsule, HURRAY_CAPSULE_NAME)) {
+        refuse_object(state, capsule);
+        return false;
+    }
+    *out = (Content){PyCapsule_GetName(capsule), PyCapsule_GetPointer(capsule, HURRAY_CAPSULE_NAME),
+                     PyCapsule_GetContext(capsule)};
+    HurrayStatus status = hurray_capsule_check(out->list, out->context);
+    if (status == HURRAY_OK) return PyCapsule_SetName(capsule, HURRAY_USED_CAPSULE_NAME) == 0;
+    /* No descriptor is at fault. */
+    raise_status_as(status == HURRAY_ERR_VERSION_MISMATCH ? state->UnsupportedError
+                                                          : state->BufferError,
+                    status);
+    return false;
+}
+
+/* The same with no other thread of ours in between, where there is no GIL that sees to it. */
+static bool take(CoreState *state, PyObject *capsule, Content *out) {
+    bool taken;
+#ifdef Py_GIL_DISABLED
+    Py_BEGIN_CRITICAL_SECTION(capsule);
+    taken = take_renamed(state, capsule, out);
+    Py_END_CRITICAL_SECTION();
+#else
+    taken = take_renamed(state, capsule, out);
+#endif
+    return taken;
+}
+
+static PyObject *import_capsule(CoreState *state, PyObject *capsule) {
+    /* Whatever a tensor can be is handed over, private layouts included: nothing looks at the data. */
+    static const HurrayDecodeOptions options = {.permissive = true};
+    Content content;
+    HurrayTensor *tensor = NULL;
+    if (!take(state, capsule, &content)) return NULL;
+    HurrayStatus status = hurray_tensor_import(content.list, content.context, &options, &tensor);
+    if (status == HURRAY_OK) return tensor_wrap(state, tensor);
+    if (PyCapsule_SetName(capsule, content.name) < 0) return NULL;
     return raise_status(state, status);
 }
 
-/*
- * A capsule is renamed before it is taken over, so that no other thread can take it too, and gets
- * its name back when nothing came of it.
- */
-static PyObject *import_capsule(CoreState *state, PyObject *capsule) {
-    HurrayBufferListHead *list = PyCapsule_GetPointer(capsule, HURRAY_CAPSULE_NAME);
-    HurrayTensorContextHead *context = PyCapsule_GetContext(capsule);
-    if (list == NULL || (context == NULL && PyErr_Occurred())) return NULL;
-    if (PyCapsule_SetName(capsule, HURRAY_USED_CAPSULE_NAME) < 0) return NULL;
-    HurrayTensor *tensor = NULL;
-    HurrayStatus status = hurray_tensor_import(list, context, NULL, &tensor);
-    if (status == HURRAY_OK) return tensor_wrap(state, tensor);
-    PyObject *type, *value, *traceback;
-    refuse_import(state, status, list, context);
-    PyErr_Fetch(&type, &value, &traceback);
-    PyCapsule_SetName(capsule, HURRAY_CAPSULE_NAME);
-    PyErr_Restore(type, value, traceback);
-    return NULL;
-}
-
-static PyObject *refuse_capsule(CoreState *state, PyObject *capsule) {
-    if (!PyCapsule_CheckExact(capsule)) {
-        return PyErr_Format(state->BufferError, "__hurray__ returned %.200s; expected a capsule",
-                            Py_TYPE(capsule)->tp_name);
-    }
-    const char *name = PyCapsule_GetName(capsule);
-    if (name != NULL && strcmp(name, HURRAY_USED_CAPSULE_NAME) == 0) {
-        return PyErr_Format(state->BufferError, "the capsule '%s' has been consumed already", name);
-    }
-    return PyErr_Format(state->BufferError,
-                        "a capsule named '%.100s'; expected '" HURRAY_CAPSULE_NAME "'",
-                        name == NULL ? "(null)" : name);
-}
-
-bool capsule_is_producer(CoreState *state, PyObject *object) {
-    return PyObject_HasAttr((PyObject *)Py_TYPE(object), state->names.__hurray__);
-}
-
 PyObject *tensor_from_hurray(CoreState *state, PyObject *object) {
-    PyObject *capsule = PyObject_CallMethodNoArgs(object, state->names.__hurray__);
+    PyObject *method = PyObject_GetAttr(object, state->names.__hurray__);
+    if (method == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
+        PyErr_Clear();
+        return PyErr_Format(PyExc_TypeError,
+                            "from_hurray() needs an object with __hurray__, not %.200s",
+                            Py_TYPE(object)->tp_name);
+    }
+    PyObject *capsule = PyObject_CallNoArgs(method);
+    Py_DECREF(method);
     if (capsule == NULL) return NULL;
-    PyObject *tensor = PyCapsule_IsValid(capsule, HURRAY_CAPSULE_NAME)
-                           ? import_capsule(state, capsule)
-                           : refuse_capsule(state, capsule);
+    PyObject *tensor = import_capsule(state, capsule);
     Py_DECREF(capsule);
     return tensor;
 }
 
 PyDoc_STRVAR(from_hurray_doc,
              "from_hurray($module, /, obj)\n--\n\n"
-             "The tensor of any object with __hurray__, sharing its memory (spec 8.11): dtype,\n"
-             "shape, layout, device and everything else as they are. The memory stays alive as\n"
-             "long as the tensor.\n\n"
-             "TypeError without the method. BufferError for a capsule that is consumed already,\n"
-             "or another implementation's; UnsupportedError for one of another ABI version;\n"
-             "InvalidDescriptorError for a descriptor that is not valid or has other buffers.");
+             "A Tensor over the memory of any object with __hurray__, never copied (spec 8.11).\n\n"
+             "Every dtype, layout, section and device comes over; the producer's memory is kept\n"
+             "alive. TypeError without the method; hurray.BufferError for what is no capsule of\n"
+             "Hurray's, or one consumed before; UnsupportedError for another ABI version;\n"
+             "InvalidDescriptorError when descriptor and buffers do not go together.");
 
 static PyObject *from_hurray(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames) {
-    static const Signature signature = {"from_hurray", {{"obj", ARGUMENT_REQUIRED}}};
-    CoreState *state = core_state_of_module(module);
-    PyObject *values[1];
-    if (!arguments_parse(&signature, args, nargs, kwnames, values)) return NULL;
-    if (!capsule_is_producer(state, values[0])) {
-        return PyErr_Format(PyExc_TypeError,
-                            "from_hurray() needs an object with __hurray__, not %.200s",
-                            Py_TYPE(values[0])->tp_name);
-    }
-    return tensor_from_hurray(state, values[0]);
+    static const Signature signature = {"from_hurray",
+                                        {{"obj", ARGUMENT_REQUIRED | ARGUMENT_KEEP_NONE}}};
+    PyObject *object;
+    if (!arguments_parse(&signature, args, nargs, kwnames, &object)) return NULL;
+    return tensor_from_hurray(core_state_of_module(module), object);
 }
+
+/* ---- setup ---- */
 
 static PyMethodDef functions[] = {
     {"from_hurray", CORE_METHOD(from_hurray), METH_FASTCALL | METH_KEYWORDS, from_hurray_doc},
-    {NULL, NULL, 0, NULL},
+    {NULL},
 };
 
 int capsule_setup(PyObject *module, CoreState *state) {

@@ -40,6 +40,8 @@
 
 #define CORE_MAX_METHODS 40
 #define CORE_MAX_GETSET 48
+#define CORE_LAYOUT_CLASSES 14
+#define CORE_SCHEME_CLASSES 5
 
 typedef struct CoreState {
     /* errors.c */
@@ -63,9 +65,15 @@ typedef struct CoreState {
 
     /* layout.c */
     PyTypeObject *LayoutType; /* abstract base */
-    PyTypeObject *RowMajorLayoutType;
-    PyTypeObject *ColMajorLayoutType;
-    PyTypeObject *StridedLayoutType;
+    PyTypeObject *layout_types[CORE_LAYOUT_CLASSES];
+
+    /* scheme.c */
+    PyTypeObject *scheme_types[CORE_SCHEME_CLASSES];
+
+    /* sections.c */
+    PyTypeObject *StatisticsType;
+    PyTypeObject *ShardType;
+    PyTypeObject *ExtensionTypeType;
 
     /* descriptor.c */
     PyTypeObject *DescriptorType;
@@ -85,6 +93,13 @@ typedef struct CoreState {
     /* dlpack.c */
     PyObject *exchange_api;       /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
     PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
+
+    /* pickle.c */
+    PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */
+
+    /* composite.c */
+    PyTypeObject *CompositeType;
+    PyObject *restore_composite; /* hurray._core._restore_composite, likewise */
 
     struct {
 #define X(name) PyObject *name;
@@ -164,9 +179,33 @@ bool device_as_value(CoreState *state, PyObject *object, const char *argument, H
 int layout_setup(PyObject *module, CoreState *state);
 /* A new Layout object of that value; NULL with an exception. */
 PyObject *layout_new(CoreState *state, const HurrayLayout *layout, uint32_t rank);
-/* The value of a Layout, borrowing its arrays, with the number of dimensions it has fields for (0
- * where it has none); false with TypeError naming hurray.Layout for anything else. */
-bool layout_as_value(CoreState *state, PyObject *object, HurrayLayout *out, uint32_t *out_rank);
+/* The value of a Layout for a tensor of `rank` dimensions, borrowing its arrays; false with
+ * TypeError naming hurray.Layout for anything else, InvalidDescriptorError for another rank. */
+bool layout_for_rank(CoreState *state, PyObject *object, uint32_t rank, HurrayLayout *out);
+
+/* ---- scheme.c ---- */
+
+int scheme_setup(PyObject *module, CoreState *state);
+/* A new scheme object; UnsupportedError for one that has no class. */
+PyObject *scheme_new(CoreState *state, const HurrayQuantization *quantization);
+/* The value of a scheme, borrowing its trailing bytes; false with TypeError naming `argument`. */
+bool scheme_as_value(CoreState *state, PyObject *object, const char *argument,
+                     HurrayQuantization *out);
+
+/* ---- sections.c ---- */
+
+int sections_setup(PyObject *module, CoreState *state);
+PyObject *statistics_new(CoreState *state, const HurrayStatistics *statistics);
+PyObject *shard_new(CoreState *state, const HurrayShard *shard, uint32_t rank);
+PyObject *extension_type_new(CoreState *state, const HurrayExtensionType *type);
+/* "base", "correction", or None for NULL. */
+PyObject *member_role_new(const HurrayCompositeMember *member);
+/* Their values, borrowing arrays; false with TypeError naming the argument. A shard of another rank
+ * is an InvalidDescriptorError, another role a ValueError. */
+bool statistics_as_value(CoreState *state, PyObject *object, HurrayStatistics *out);
+bool shard_for_rank(CoreState *state, PyObject *object, uint32_t rank, HurrayShard *out);
+bool extension_type_as_value(CoreState *state, PyObject *object, HurrayExtensionType *out);
+bool member_role_as_value(PyObject *object, HurrayCompositeMember *out);
 
 /* ---- descriptor.c ---- */
 
@@ -189,6 +228,21 @@ PyObject *strides_tuple(const int64_t *strides, uint32_t rank);
  */
 bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint32_t *rank);
 
+/* Bytes as both of them show them, None while a dimension leaves them open: packed elements of dense
+ * tensors; all buffers of quantized ones and of other layouts. */
+PyObject *fields_nbytes(CoreState *state, const HurrayDescriptorFields *fields);
+
+/* The sections of a descriptor; as integers they are closures of attributes. */
+enum {
+    FIELDS_QUANTIZATION,
+    FIELDS_STATISTICS,
+    FIELDS_SHARD,
+    FIELDS_EXTENSION_TYPE,
+    FIELDS_MEMBER_ROLE
+};
+/* A new object for one of them, None where it is absent. */
+PyObject *fields_section(CoreState *state, const HurrayDescriptorFields *fields, void *section);
+
 /* ---- tensor.c ---- */
 
 typedef struct TensorObject {
@@ -200,6 +254,9 @@ typedef struct TensorObject {
 int tensor_setup(PyObject *module, CoreState *state);
 /* A new Tensor that takes over one reference to `tensor`, also on failure (NULL). */
 PyObject *tensor_wrap(CoreState *state, HurrayTensor *tensor);
+
+/* tp_new; in tensor_constructor.c. */
+PyObject *tensor_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 static inline bool tensor_check(CoreState *state, PyObject *object) {
     return Py_IS_TYPE(object, state->TensorType);
@@ -223,6 +280,21 @@ bool copy_from_object(PyObject *object, HurrayCopy *out);
 
 /* From this many bytes on, a copy releases the GIL. */
 #define CORE_LARGE_COPY (1u << 18)
+
+/* ---- components.c ---- */
+
+extern PyGetSetDef component_tensor_getset[]; /* nnz, values, indices … col_ptr */
+
+/* ---- composite.c ---- */
+
+int composite_setup(PyObject *module, CoreState *state);
+
+/* ---- convert.c ---- */
+
+/* A row-major copy of a dense, readable tensor without quantization, whose elements do not lie at
+ * strides (tiled, Morton, Hilbert); NULL with an exception. */
+PyObject *tensor_to_row_major(CoreState *state, const HurrayTensor *tensor);
+extern PyMethodDef convert_tensor_methods[]; /* to_layout, verify */
 
 /* ---- construct.c: zeros … eye, asarray ---- */
 
@@ -284,5 +356,25 @@ PyObject *tensor_through_numpy(CoreState *state, PyObject *object, HurrayCopy co
 PyObject *tensor_cast(CoreState *state, PyObject *tensor, uint8_t type_tag);
 extern PyMethodDef numpy_tensor_methods[]; /* __array__, to_numpy */
 extern PyGetSetDef numpy_tensor_getset[];  /* __array_interface__ */
+
+/* ---- capsule.c ---- */
+
+int capsule_setup(PyObject *module, CoreState *state);
+/* from_hurray(object) */
+PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
+extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
+
+/* ---- sparse.c ---- */
+
+int sparse_setup(PyObject *module, CoreState *state);
+extern PyMethodDef sparse_tensor_methods[]; /* to_scipy */
+
+/* ---- pickle.c ---- */
+
+int pickle_setup(PyObject *module, CoreState *state);
+/* A Tensor like `tensor`, of any layout, in memory of its own: row-major where it was strided.
+ * UnsupportedError where the bytes cannot be read. */
+PyObject *tensor_deep_copy(CoreState *state, const HurrayTensor *tensor);
+extern PyMethodDef pickle_tensor_methods[]; /* __copy__, __deepcopy__, __reduce_ex__ */
 
 #endif

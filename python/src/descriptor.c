@@ -88,6 +88,56 @@ bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint
     return read;
 }
 
+/* ---- what descriptors and tensors say alike ---- */
+
+/* The number of elements. False when a dynamic dimension leaves it open. */
+static bool count_elements(const HurrayDescriptorFields *fields, uint64_t *count) {
+    return !hurray_shape_is_dynamic(fields->shape, fields->rank) &&
+           hurray_shape_count(fields->shape, fields->rank, count) == HURRAY_OK;
+}
+
+/* Bytes of all buffers; they lie in memory together, or are counted by whoever made them up. */
+static PyObject *all_bytes(const HurrayDescriptorFields *fields) {
+    PyObject *sum = PyLong_FromLong(0);
+    for (uint32_t i = 0; sum != NULL && i < fields->buffer_count; i++) {
+        PyObject *size = PyLong_FromUnsignedLongLong(fields->buffers[i].byte_size);
+        PyObject *next = size == NULL ? NULL : PyNumber_Add(sum, size);
+        Py_XDECREF(size);
+        Py_SETREF(sum, next);
+    }
+    return sum;
+}
+
+PyObject *fields_nbytes(CoreState *state, const HurrayDescriptorFields *fields) {
+    bool is_dense = hurray_layout_class(fields->layout.tag) == HURRAY_LAYOUT_CLASS_DENSE;
+    if (!is_dense || fields->quantization != NULL) return all_bytes(fields);
+    uint64_t count, bytes;
+    if (!count_elements(fields, &count)) Py_RETURN_NONE;
+    HurrayPacking packing;
+    HurrayStatus status = hurray_packing_of(fields->type_tag, fields->extension_type, &packing);
+    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+PyObject *fields_section(CoreState *state, const HurrayDescriptorFields *fields, void *section) {
+    switch ((intptr_t)section) {
+    case FIELDS_QUANTIZATION:
+        if (fields->quantization == NULL) Py_RETURN_NONE;
+        return scheme_new(state, fields->quantization);
+    case FIELDS_STATISTICS:
+        if (fields->statistics == NULL) Py_RETURN_NONE;
+        return statistics_new(state, fields->statistics);
+    case FIELDS_SHARD:
+        if (fields->shard == NULL) Py_RETURN_NONE;
+        return shard_new(state, fields->shard, fields->rank);
+    case FIELDS_EXTENSION_TYPE:
+        if (fields->extension_type == NULL) Py_RETURN_NONE;
+        return extension_type_new(state, fields->extension_type);
+    default: return member_role_new(fields->member);
+    }
+}
+
 /* ---- BufferHandle ---- */
 
 typedef struct BufferHandleObject {
@@ -308,6 +358,24 @@ static PyObject *descriptor_decode(PyObject *type, PyObject *const *args, Py_ssi
     return descriptor_wrap(state, descriptor);
 }
 
+/* Unpickles: like decode, but what a permissive reader made is read by one. */
+static PyObject *descriptor_restore(PyObject *type, PyObject *bytes) {
+    CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
+    char *data;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(bytes, &data, &length) < 0) return NULL;
+    HurrayDecodeOptions options = {.permissive = false};
+    HurrayDescriptor *descriptor;
+    HurrayStatus status;
+    do {
+        status = hurray_descriptor_decode_with((const uint8_t *)data, (uintptr_t)length, &options,
+                                               &descriptor);
+        if (status == HURRAY_OK) return descriptor_wrap(state, descriptor);
+        options.permissive = !options.permissive;
+    } while (options.permissive);
+    return raise_status(state, status);
+}
+
 /* ---- Descriptor: bytes ---- */
 
 static PyObject *get_encoded_len(PyObject *self, void *closure) {
@@ -339,12 +407,12 @@ static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {
 static PyObject *descriptor_reduce(PyObject *self, PyObject *ignored) {
     PyObject *bytes = descriptor_encode(self, ignored);
     if (bytes == NULL) return NULL;
-    PyObject *decode = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "decode");
-    if (decode == NULL) {
+    PyObject *restore = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "_restore");
+    if (restore == NULL) {
         Py_DECREF(bytes);
         return NULL;
     }
-    return Py_BuildValue("N(N)", decode, bytes);
+    return Py_BuildValue("N(N)", restore, bytes);
 }
 
 static PyObject *descriptor_copy(PyObject *self, PyObject *ignored) {
@@ -378,12 +446,6 @@ static PyObject *get_ndim(PyObject *self, void *closure) {
     return PyLong_FromUnsignedLong(fields_of(self)->rank);
 }
 
-/* The number of elements. False when a dynamic dimension leaves it open. */
-static bool count_elements(const HurrayDescriptorFields *fields, uint64_t *count) {
-    return !hurray_shape_is_dynamic(fields->shape, fields->rank) &&
-           hurray_shape_count(fields->shape, fields->rank, count) == HURRAY_OK;
-}
-
 static PyObject *get_size(PyObject *self, void *closure) {
     (void)closure;
     uint64_t count;
@@ -393,14 +455,7 @@ static PyObject *get_size(PyObject *self, void *closure) {
 
 static PyObject *get_nbytes(PyObject *self, void *closure) {
     (void)closure;
-    const HurrayDescriptorFields *fields = fields_of(self);
-    uint64_t count, bytes;
-    if (!count_elements(fields, &count)) Py_RETURN_NONE;
-    HurrayPacking packing;
-    HurrayStatus status = hurray_packing_of(fields->type_tag, fields->extension_type, &packing);
-    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
-    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
-    return PyLong_FromUnsignedLongLong(bytes);
+    return fields_nbytes(core_state_of(self), fields_of(self));
 }
 
 static PyObject *get_dtype(PyObject *self, void *closure) {
@@ -442,37 +497,8 @@ static PyObject *get_buffer_handles(PyObject *self, void *closure) {
                               ((DescriptorObject *)self)->device);
 }
 
-static PyObject *get_member_role(PyObject *self, void *closure) {
-    (void)closure;
-    const HurrayCompositeMember *member = fields_of(self)->member;
-    if (member == NULL) Py_RETURN_NONE;
-    return PyUnicode_FromString(member->role == HURRAY_ROLE_BASE ? "base" : "correction");
-}
-
-/* Sections without a Python class: absent or refused. The closure is their name. */
-static PyObject *absent_or_unsupported(PyObject *self, const void *section, const char *name) {
-    if (section == NULL) Py_RETURN_NONE;
-    PyErr_Format(core_state_of(self)->UnsupportedError,
-                 "this descriptor has a section for %s, which cannot be shown yet; encode() keeps "
-                 "it",
-                 name);
-    return NULL;
-}
-
-static PyObject *get_quantization(PyObject *self, void *name) {
-    return absent_or_unsupported(self, fields_of(self)->quantization, name);
-}
-
-static PyObject *get_statistics(PyObject *self, void *name) {
-    return absent_or_unsupported(self, fields_of(self)->statistics, name);
-}
-
-static PyObject *get_shard(PyObject *self, void *name) {
-    return absent_or_unsupported(self, fields_of(self)->shard, name);
-}
-
-static PyObject *get_extension_type(PyObject *self, void *name) {
-    return absent_or_unsupported(self, fields_of(self)->extension_type, name);
+static PyObject *get_section(PyObject *self, void *section) {
+    return fields_section(core_state_of(self), fields_of(self), section);
 }
 
 static PyObject *descriptor_repr(PyObject *self) {
@@ -495,6 +521,7 @@ static PyObject *descriptor_repr(PyObject *self) {
 static PyMethodDef descriptor_methods[] = {
     {"decode", CORE_METHOD(descriptor_decode), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
      decode_doc},
+    {"_restore", descriptor_restore, METH_O | METH_CLASS, NULL},
     {"encode", descriptor_encode, METH_NOARGS, encode_doc},
     {"__reduce__", descriptor_reduce, METH_NOARGS, NULL},
     {"__copy__", descriptor_copy, METH_NOARGS, NULL},
@@ -509,7 +536,9 @@ static PyGetSetDef descriptor_getset[] = {
     {"ndim", get_ndim, NULL, "int: the number of dimensions, 0 to 64.", NULL},
     {"size", get_size, NULL, "int: the number of elements; None if a dimension is dynamic.", NULL},
     {"nbytes", get_nbytes, NULL,
-     "int: bytes of the packed elements; None if a dimension is dynamic.", NULL},
+     "int: bytes of the packed elements, None if a dimension is dynamic; of tensors that are\n"
+     "quantized or not dense the bytes of all buffers.",
+     NULL},
     {"dtype", get_dtype, NULL, "Dtype: of the stored elements.", NULL},
     {"device", get_device, NULL,
      "Device: of all buffers; device_id is 0, since a descriptor has none.", NULL},
@@ -521,15 +550,15 @@ static PyGetSetDef descriptor_getset[] = {
      NULL},
     {"buffer_count", get_buffer_count, NULL, "int: the number of buffers.", NULL},
     {"buffer_handles", get_buffer_handles, NULL, "tuple of BufferHandle.", NULL},
-    {"quantization", get_quantization, NULL, "None, if there is no quantization section.",
-     (char *)"quantization"},
-    {"statistics", get_statistics, NULL, "None, if there is no statistics section.",
-     (char *)"statistics"},
-    {"shard", get_shard, NULL, "None, if there is no shard section.", (char *)"the shard"},
-    {"extension_type", get_extension_type, NULL, "None, if there is no extension type section.",
-     (char *)"the extension type"},
-    {"member_role", get_member_role, NULL,
-     "str: 'base' or 'correction' for a member of an overlay; else None.", NULL},
+    {"quantization", get_section, NULL, "The quantization scheme, or None.",
+     (void *)FIELDS_QUANTIZATION},
+    {"statistics", get_section, NULL, "The Statistics, or None.", (void *)FIELDS_STATISTICS},
+    {"shard", get_section, NULL, "The Shard, or None.", (void *)FIELDS_SHARD},
+    {"extension_type", get_section, NULL, "The ExtensionType, or None.",
+     (void *)FIELDS_EXTENSION_TYPE},
+    {"member_role", get_section, NULL,
+     "str: 'base' or 'correction' for a member of an overlay; else None.",
+     (void *)FIELDS_MEMBER_ROLE},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -75,15 +75,15 @@ static bool is_dense(uint8_t layout_tag) {
 }
 
 static bool check_description(const HurrayDescriptorFields *fields, PyObject *refused) {
+    if (fields->quantization != NULL) {
+        PyErr_SetString(refused, "the tensor is quantized: its stored elements are not its values "
+                                 "(buffer(0) has the bytes)");
+        return false;
+    }
     if (!is_dense(fields->layout.tag)) {
         const char *name = hurray_layout_name(fields->layout.tag);
         PyErr_Format(refused, "layout %s: its elements do not lie at strides in memory",
                      name == NULL ? "extension" : name);
-        return false;
-    }
-    if (fields->quantization != NULL) {
-        PyErr_SetString(refused, "the tensor is quantized: its stored elements are not its values "
-                                 "(buffer(0) has the bytes)");
         return false;
     }
     return true;

@@ -1,56 +1,140 @@
 /*
- * Layouts (spec 2, 8.9): an abstract class, and a class for each layout.
- *
- * A layout object is the tuple of its constructor's arguments, normalised, beside the C struct that
- * says the same. Everything but reading the arguments and naming them back is common to all
- * classes: attributes, repr, comparison, hash, pickling. A new class is a row of `classes`.
+ * Layouts (spec 2, 8.9): an abstract class, and what the class of each layout has in common with
+ * the others.
  */
-#include <stddef.h>
+#include "layout.h"
+
 #include <string.h>
 
-#include "arguments.h"
-#include "core.h"
+static const LayoutClass *const classes[CORE_LAYOUT_CLASSES] = {
+    &layout_row_major_class,   &layout_col_major_class, &layout_strided_class,
+    &layout_tiled_class,       &layout_morton_class,    &layout_coo_class,
+    &layout_csr_class,         &layout_csc_class,       &layout_csf_class,
+    &layout_block_paged_class, &layout_composite_class, &layout_hilbert_class,
+    &layout_private_class,     &layout_unknown_class,
+};
 
-/* A layout in the making, with room for the array of its fields. */
-typedef struct Draft {
-    HurrayLayout layout;
-    uint32_t rank; /* of the fields; 0 where there are none */
-    int64_t numbers[HURRAY_MAX_RANK];
-} Draft;
-
-typedef struct LayoutClass {
-    uint8_t tag;
-    size_t slot; /* of the type in CoreState */
-    PyType_Spec *spec;
-    const Signature *signature;
-    int buffer_count;
-    bool is_dense;
-    bool is_virtual;
-    bool has_strides; /* a number per dimension, so that an object fits one rank only */
-    /* Arguments to fields; false with an exception. NULL where there are no arguments. */
-    bool (*parse)(CoreState *state, PyObject *const *arguments, Draft *draft);
-    /* The inverse: a new tuple, in order of the signature. */
-    PyObject *(*arguments)(const HurrayLayout *layout, uint32_t rank);
-} LayoutClass;
-
-typedef struct LayoutObject {
-    PyObject_HEAD const LayoutClass *class;
-    HurrayLayout layout; /* its arrays are `numbers` */
-    uint32_t rank;
-    int64_t *numbers;    /* i64[rank]; NULL where there are none */
-    PyObject *arguments; /* tuple, as the constructor takes them */
-} LayoutObject;
-
-static LayoutObject *layout_of(PyObject *self) { return (LayoutObject *)self; }
-
-static const LayoutClass *class_of_tag(uint8_t tag);
-static const LayoutClass *class_of_type(CoreState *state, const PyTypeObject *type);
+const LayoutClass *layout_class_of_tag(uint8_t tag) {
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) {
+        if (classes[i]->tag != 0 && classes[i]->tag == tag) return classes[i];
+    }
+    bool is_private = hurray_layout_tag_kind(tag) == HURRAY_LAYOUT_TAG_PRIVATE;
+    return is_private ? &layout_private_class : &layout_unknown_class;
+}
 
 static PyTypeObject *type_of_class(CoreState *state, const LayoutClass *class) {
-    return *(PyTypeObject **)((char *)state + class->slot);
+    size_t i = 0;
+    while (classes[i] != class) i++;
+    return state->layout_types[i];
+}
+
+static const LayoutClass *class_of_type(CoreState *state, const PyTypeObject *type) {
+    size_t i = 0;
+    while (state->layout_types[i] != type) i++; /* types have no subtypes */
+    return classes[i];
+}
+
+/* ---- numbers and words ---- */
+
+bool layout_read_u64(CoreState *state, PyObject *value, const char *name, uint64_t *out) {
+    if (argument_as_u64(value, name, out)) return true;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+    PyErr_Clear();
+    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected 0 to 2**64 - 1", name, value);
+    return false;
+}
+
+bool layout_read_u32(CoreState *state, PyObject *value, const char *name, uint32_t *out) {
+    int64_t number;
+    int overflow;
+    if (!argument_as_i64(value, name, &number, &overflow)) return false;
+    *out = (uint32_t)number;
+    if (overflow == 0 && number >= 0 && number <= UINT32_MAX) return true;
+    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected 0 to 2**32 - 1", name, value);
+    return false;
+}
+
+static bool read_i64(CoreState *state, PyObject *value, const char *name, int64_t *out) {
+    int overflow;
+    if (!argument_as_i64(value, name, out, &overflow)) return false;
+    if (overflow == 0) return true;
+    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected a number of 64 bits", name,
+                 value);
+    return false;
+}
+
+/* The items of a sequence that can be one per dimension: a new tuple. */
+static PyObject *read_items(CoreState *state, PyObject *value, const char *name, uint32_t *count) {
+    PyObject *items = argument_as_tuple(value, name);
+    if (items == NULL) return NULL;
+    Py_ssize_t size = PyTuple_GET_SIZE(items);
+    *count = (uint32_t)size;
+    if (size <= (Py_ssize_t)HURRAY_MAX_RANK) return items;
+    PyErr_Format(state->InvalidDescriptorError, "%s has %zd items; expected at most %u", name, size,
+                 HURRAY_MAX_RANK);
+    Py_DECREF(items);
+    return NULL;
+}
+
+/* A function that reads a sequence with one that reads a number. */
+#define READ_SEQUENCE(function, read_one, type)                                                 \
+    bool function(CoreState *state, PyObject *value, const char *name, type *out,               \
+                  uint32_t *count) {                                                            \
+        PyObject *items = read_items(state, value, name, count);                                \
+        bool read = items != NULL;                                                              \
+        for (uint32_t k = 0; read && k < *count; k++) {                                         \
+            char item_name[48];                                                                 \
+            PyOS_snprintf(item_name, sizeof item_name, "%s[%u]", name, (unsigned)k);            \
+            read = read_one(state, PyTuple_GET_ITEM(items, (Py_ssize_t)k), item_name, &out[k]); \
+        }                                                                                       \
+        Py_XDECREF(items);                                                                      \
+        return read;                                                                            \
+    }
+
+READ_SEQUENCE(layout_read_u64s, layout_read_u64, uint64_t)
+READ_SEQUENCE(layout_read_u32s, layout_read_u32, uint32_t)
+READ_SEQUENCE(layout_read_i64s, read_i64, int64_t)
+
+PyObject *layout_u32_tuple(const uint32_t *numbers, uint32_t count) {
+    PyObject *tuple = PyTuple_New(count);
+    for (uint32_t k = 0; tuple != NULL && k < count; k++) {
+        PyObject *number = PyLong_FromUnsignedLong(numbers[k]);
+        if (number == NULL) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, k, number);
+        }
+    }
+    return tuple;
+}
+
+bool layout_read_word(PyObject *value, const char *name, const char *const *words, uint8_t *out) {
+    const char *text = argument_as_string(value, name);
+    if (text == NULL) return false;
+    for (uint8_t i = 0; words[i] != NULL; i++) {
+        *out = i;
+        if (strcmp(words[i], text) == 0) return true;
+    }
+    PyObject *list = PyUnicode_FromFormat("'%s'", words[0]);
+    for (size_t i = 1; list != NULL && words[i] != NULL; i++) {
+        PyUnicode_AppendAndDel(&list, PyUnicode_FromFormat(", '%s'", words[i]));
+    }
+    if (list != NULL) PyErr_Format(PyExc_ValueError, "%s is %R; expected %U", name, value, list);
+    Py_XDECREF(list);
+    return false;
 }
 
 /* ---- making ---- */
+
+void *layout_copy_block(const void *bytes, size_t size) {
+    void *block = PyMem_Malloc(size);
+    if (block == NULL) {
+        PyErr_NoMemory();
+    } else if (size != 0) {
+        memcpy(block, bytes, size);
+    }
+    return block;
+}
 
 static PyObject *make(CoreState *state, const LayoutClass *class, const HurrayLayout *layout,
                       uint32_t rank) {
@@ -60,54 +144,92 @@ static PyObject *make(CoreState *state, const LayoutClass *class, const HurrayLa
     LayoutObject *object = layout_of(self);
     object->class = class;
     object->layout = *layout;
-    object->rank = rank;
-    if (class->has_strides) {
-        object->numbers = PyMem_Malloc(rank * sizeof(int64_t));
-        if (object->numbers == NULL) {
-            Py_DECREF(self);
-            return PyErr_NoMemory();
-        }
-        if (rank != 0) memcpy(object->numbers, layout->strides, rank * sizeof(int64_t));
-        object->layout.strides = object->numbers;
+    object->rank = class->has_rank ? rank : 0;
+    object->arguments =
+        class->arguments == NULL ? PyTuple_New(0) : class->arguments(state, layout, rank);
+    bool made = object->arguments != NULL;
+    if (made && class->keep != NULL) {
+        made = class->keep(&object->layout, rank, object->arguments, &object->storage);
     }
-    object->arguments = class->arguments == NULL ? PyTuple_New(0) : class->arguments(layout, rank);
-    if (object->arguments == NULL) Py_CLEAR(self);
+    if (!made) Py_CLEAR(self);
     return self;
 }
 
 PyObject *layout_new(CoreState *state, const HurrayLayout *layout, uint32_t rank) {
-    const LayoutClass *class = class_of_tag(layout->tag);
-    if (class != NULL) return make(state, class, layout, rank);
-    char text[8];
-    PyErr_Format(state->UnsupportedError, "layout tag %s has no class yet",
-                 hex_byte(layout->tag, text));
-    return NULL;
+    return make(state, layout_class_of_tag(layout->tag), layout, rank);
 }
 
-bool layout_as_value(CoreState *state, PyObject *object, HurrayLayout *out, uint32_t *out_rank) {
+/*
+ * Whether a tensor of that shape can have this layout: as elements of one bit, in the middle of a
+ * buffer without end, so that only layout and shape are in question.
+ */
+static HurrayStatus check_shape(const HurrayLayout *layout, const uint64_t *shape, uint32_t rank) {
+    const HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_BOOL,
+        .rank = rank,
+        .shape = shape,
+        .byte_offset = UINT64_C(1) << 62, /* 2^64 elements of 1 bit take 2^61 bytes */
+        .layout = *layout,
+        .permissive = true,
+    };
+    uint64_t bytes;
+    HurrayStatus status = hurray_descriptor_required_bytes(&fields, 0, &bytes, NULL);
+    /* All else is in order where only the buffers are not known. */
+    return status == HURRAY_ERR_INDEX_OUT_OF_BOUNDS ? HURRAY_OK : status;
+}
+
+/* What can be said without a shape: everything is checked that holds for some extents. */
+static bool check_alone(CoreState *state, const LayoutClass *class, const LayoutDraft *draft) {
+    if (!class->checked_alone) return true;
+    uint64_t shape[HURRAY_MAX_RANK];
+    for (uint32_t k = 0; k < HURRAY_MAX_RANK; k++) shape[k] = HURRAY_DYNAMIC;
+    HurrayLayout layout = draft->layout;
+    if (layout.tag == HURRAY_LAYOUT_BLOCK_PAGED) layout.paged.paged_axis = 0; /* spec 2.9 */
+    if (layout.tag == HURRAY_LAYOUT_CSF) layout.sparse.nnz = 0; /* a matter of the tensor */
+    HurrayStatus status =
+        check_shape(&layout, shape, class->has_rank ? draft->rank : class->alone_rank);
+    if (status != HURRAY_OK) raise_status(state, status);
+    return status == HURRAY_OK;
+}
+
+PyObject *layout_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    CoreState *state = PyType_GetModuleState(type);
+    const LayoutClass *class = class_of_type(state, type);
+    PyObject *arguments[ARGUMENTS_MAX];
+    if (!arguments_parse_new(class->signature, args, kwargs, arguments)) return NULL;
+    LayoutDraft draft = {.layout = {.tag = class->tag}};
+    PyObject *self = NULL;
+    if ((class->parse == NULL || class->parse(state, arguments, &draft)) &&
+        check_alone(state, class, &draft)) {
+        self = make(state, class, &draft.layout, draft.rank);
+    }
+    Py_XDECREF(draft.bytes);
+    return self;
+}
+
+/* ---- for tensors ---- */
+
+static bool check_rank(CoreState *state, const LayoutObject *self, uint32_t rank) {
+    if (!self->class->has_rank || self->rank == rank) return true;
+    PyErr_Format(state->InvalidDescriptorError,
+                 "layout %s has fields for %u dimensions; the shape has %u",
+                 hurray_layout_name(self->layout.tag), self->rank, rank);
+    return false;
+}
+
+bool layout_for_rank(CoreState *state, PyObject *object, uint32_t rank, HurrayLayout *out) {
     if (!PyObject_TypeCheck(object, state->LayoutType)) {
         PyErr_Format(PyExc_TypeError, "layout must be a hurray.Layout, not %.200s",
                      Py_TYPE(object)->tp_name);
         return false;
     }
     *out = layout_of(object)->layout;
-    *out_rank = layout_of(object)->rank;
-    return true;
-}
-
-static PyObject *layout_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    CoreState *state = PyType_GetModuleState(type);
-    const LayoutClass *class = class_of_type(state, type);
-    PyObject *arguments[ARGUMENTS_MAX];
-    if (!arguments_parse_new(class->signature, args, kwargs, arguments)) return NULL;
-    Draft draft = {.layout = {.tag = class->tag}};
-    if (class->parse != NULL && !class->parse(state, arguments, &draft)) return NULL;
-    return make(state, class, &draft.layout, draft.rank);
+    return check_rank(state, layout_of(object), rank);
 }
 
 /* ---- what all classes have ---- */
 
-static PyObject *get_argument(PyObject *self, void *index) {
+PyObject *layout_get_argument(PyObject *self, void *index) {
     return Py_NewRef(PyTuple_GET_ITEM(layout_of(self)->arguments, (Py_ssize_t)(intptr_t)index));
 }
 
@@ -124,41 +246,31 @@ static PyObject *get_name(PyObject *self, void *closure) {
 
 static PyObject *get_buffer_count(PyObject *self, void *closure) {
     (void)closure;
-    return PyLong_FromLong(layout_of(self)->class->buffer_count);
+    uint32_t count;
+    HurrayStatus status =
+        hurray_layout_buffer_count(layout_of(self)->layout.tag, layout_of(self)->rank, &count);
+    if (status != HURRAY_OK) Py_RETURN_NONE; /* only its author knows */
+    return PyLong_FromUnsignedLong(count);
 }
 
 static PyObject *get_is_dense(PyObject *self, void *closure) {
     (void)closure;
-    return PyBool_FromLong(layout_of(self)->class->is_dense);
+    uint8_t tag = layout_of(self)->layout.tag;
+    return PyBool_FromLong(hurray_layout_class(tag) == HURRAY_LAYOUT_CLASS_DENSE);
 }
 
 static PyObject *get_is_virtual(PyObject *self, void *closure) {
     (void)closure;
-    return PyBool_FromLong(layout_of(self)->class->is_virtual);
+    uint8_t tag = layout_of(self)->layout.tag;
+    return PyBool_FromLong(hurray_layout_class(tag) == HURRAY_LAYOUT_CLASS_VIRTUAL);
 }
 
 PyDoc_STRVAR(validate_against_shape_doc,
              "validate_against_shape($self, shape, /)\n--\n\n"
              "Returns None if a tensor of that shape can have this layout.\n\n"
              "shape: a sequence of extents, None where dynamic. InvalidDescriptorError says what\n"
-             "does not fit: the rank, or a number of elements that reaches 2^64 (spec 2).");
-
-/* Big enough for whatever a layout can address, so that only the shape is in question: elements of
- * one bit, in the middle of a buffer without end. */
-static HurrayStatus check_shape(const LayoutObject *self, const uint64_t *shape, uint32_t rank) {
-    const HurrayBufferHandle handle = {.byte_size = UINT64_MAX,
-                                       .alignment = HURRAY_MIN_BUFFER_ALIGNMENT};
-    const HurrayDescriptorFields fields = {
-        .type_tag = HURRAY_TYPE_BOOL,
-        .rank = rank,
-        .shape = shape,
-        .byte_offset = UINT64_C(1) << 62, /* 2^64 elements of 1 bit take 2^61 bytes */
-        .layout = self->layout,
-        .buffer_count = 1,
-        .buffers = &handle,
-    };
-    return hurray_descriptor_validate(&fields);
-}
+             "does not fit: the rank, an extent, or a number of elements that reaches 2^64\n"
+             "(spec 2).");
 
 static PyObject *validate_against_shape(PyObject *self, PyObject *shape_object) {
     CoreState *state = core_state_of(self);
@@ -166,27 +278,31 @@ static PyObject *validate_against_shape(PyObject *self, PyObject *shape_object) 
     uint64_t shape[HURRAY_MAX_RANK];
     uint32_t rank;
     if (!shape_from_object(state, shape_object, shape, &rank)) return NULL;
-    if (object->class->has_strides && object->rank != rank) {
-        PyErr_Format(state->InvalidDescriptorError,
-                     "layout %s has fields for %u dimensions; the shape has %u",
-                     hurray_layout_name(object->layout.tag), object->rank, rank);
-        return NULL;
-    }
-    HurrayStatus status = check_shape(object, shape, rank);
+    if (!check_rank(state, object, rank)) return NULL;
+    HurrayStatus status = check_shape(&object->layout, shape, rank);
     if (status != HURRAY_OK) return raise_status(state, status);
     Py_RETURN_NONE;
+}
+
+/* One argument; a tag in hexadecimal, as the spec writes them. */
+static PyObject *argument_repr(const char *name, PyObject *value) {
+    if (strcmp(name, "tag") != 0) return PyUnicode_FromFormat("%s=%R", name, value);
+    char text[8];
+    return PyUnicode_FromFormat("tag=%s", hex_byte((uint8_t)PyLong_AsLong(value), text));
 }
 
 /* "strides=(1, 2)"; an argument that is None does not apply and is left out. */
 static PyObject *arguments_repr(const LayoutObject *self) {
     PyObject *text = PyUnicode_FromString("");
-    const char *separator = "";
     for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(self->arguments); i++) {
         PyObject *value = PyTuple_GET_ITEM(self->arguments, i);
         if (value == Py_None) continue;
-        const char *name = self->class->signature->arguments[i].name;
-        PyUnicode_AppendAndDel(&text, PyUnicode_FromFormat("%s%s=%R", separator, name, value));
-        separator = ", ";
+        if (PyUnicode_GET_LENGTH(text) != 0) {
+            PyUnicode_AppendAndDel(&text, PyUnicode_FromString(", "));
+        }
+        if (text == NULL) break;
+        PyUnicode_AppendAndDel(&text,
+                               argument_repr(self->class->signature->arguments[i].name, value));
     }
     return text;
 }
@@ -226,7 +342,7 @@ static PyObject *layout_copy(PyObject *self, PyObject *ignored) {
 static void layout_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(layout_of(self)->arguments);
-    PyMem_Free(layout_of(self)->numbers);
+    PyMem_Free(layout_of(self)->storage);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -262,9 +378,12 @@ static PyMethodDef layout_methods[] = {
 
 static PyGetSetDef layout_getset[] = {
     {"tag", get_tag, NULL, "int: the byte that stands for it in a descriptor.", NULL},
-    {"name", get_name, NULL, "str: such as 'row_major'.", NULL},
+    {"name", get_name, NULL,
+     "str: such as 'row_major'; 'extension' for private and unknown layouts.", NULL},
     {"buffer_count", get_buffer_count, NULL,
-     "int: buffers of a tensor of this layout, those of quantization apart.", NULL},
+     "int: buffers of a tensor of this layout, those of quantization apart; None for private\n"
+     "and unknown layouts.",
+     NULL},
     {"is_dense", get_is_dense, NULL, "bool: every element is stored.", NULL},
     {"is_virtual", get_is_virtual, NULL, "bool: members hold the elements, not buffers.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -274,7 +393,8 @@ PyDoc_STRVAR(
     layout_doc,
     "Where the elements of a tensor lie in its buffers (spec 2, 8.9).\n\n"
     "The base of all layouts, not constructed itself. Layouts are immutable, compared and\n"
-    "hashed by value.");
+    "hashed by value. A number that its field cannot hold, and fields that no shape would\n"
+    "make right, are an InvalidDescriptorError.");
 
 static PyType_Slot layout_slots[] = {
     {Py_tp_doc, (char *)layout_doc}, {Py_tp_repr, layout_repr},
@@ -291,140 +411,6 @@ static PyType_Spec layout_spec = {
     .slots = layout_slots,
 };
 
-/* A class of layouts, whose slots are its docstring, its attributes and the common constructor. */
-#define LAYOUT_SPEC(variable, class_name, class_slots)          \
-    static PyType_Spec variable = {                             \
-        .name = "hurray." class_name,                           \
-        .basicsize = sizeof(LayoutObject),                      \
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, \
-        .slots = class_slots,                                   \
-    }
-
-/* An attribute that is the constructor's argument of that index. */
-#define LAYOUT_ATTRIBUTE(name, index, doc) \
-    {name, get_argument, NULL, doc, (void *)(intptr_t)(index)}
-
-/* ---- RowMajorLayout, ColMajorLayout ---- */
-
-static const Signature row_major_signature = {"RowMajorLayout", {{NULL, 0}}};
-static const Signature col_major_signature = {"ColMajorLayout", {{NULL, 0}}};
-
-PyDoc_STRVAR(row_major_doc, "RowMajorLayout()\n--\n\n"
-                            "Elements packed without gaps, the last dimension fastest (spec 2.1).");
-PyDoc_STRVAR(col_major_doc,
-             "ColMajorLayout()\n--\n\n"
-             "Elements packed without gaps, the first dimension fastest (spec 2.1). Rank 1 … 64.");
-
-static PyType_Slot row_major_slots[] = {
-    {Py_tp_doc, (char *)row_major_doc}, {Py_tp_new, layout_tp_new}, {0, NULL}};
-static PyType_Slot col_major_slots[] = {
-    {Py_tp_doc, (char *)col_major_doc}, {Py_tp_new, layout_tp_new}, {0, NULL}};
-
-LAYOUT_SPEC(row_major_spec, "RowMajorLayout", row_major_slots);
-LAYOUT_SPEC(col_major_spec, "ColMajorLayout", col_major_slots);
-
-/* ---- StridedLayout ---- */
-
-static const Signature strided_signature = {"StridedLayout", {{"strides", ARGUMENT_REQUIRED}}};
-
-static bool read_stride(CoreState *state, PyObject *item, Py_ssize_t index, int64_t *out) {
-    char name[32];
-    int overflow;
-    PyOS_snprintf(name, sizeof name, "strides[%d]", (int)index);
-    if (!argument_as_i64(item, name, out, &overflow)) return false;
-    if (overflow == 0) return true;
-    argument_refuse(state->InvalidDescriptorError, name, item, "a number of 64 bits");
-    return false;
-}
-
-static bool strided_parse(CoreState *state, PyObject *const *arguments, Draft *draft) {
-    PyObject *items = argument_as_tuple(arguments[0], "strides");
-    if (items == NULL) return false;
-    Py_ssize_t rank = PyTuple_GET_SIZE(items);
-    bool read = rank <= (Py_ssize_t)HURRAY_MAX_RANK;
-    if (!read) {
-        PyErr_Format(state->InvalidDescriptorError, "strides has %zd items; expected at most %u",
-                     rank, HURRAY_MAX_RANK);
-    }
-    for (Py_ssize_t k = 0; read && k < rank; k++) {
-        read = read_stride(state, PyTuple_GET_ITEM(items, k), k, &draft->numbers[k]);
-    }
-    Py_DECREF(items);
-    draft->rank = (uint32_t)rank;
-    draft->layout.strides = draft->numbers;
-    return read;
-}
-
-static PyObject *strided_arguments(const HurrayLayout *layout, uint32_t rank) {
-    PyObject *strides = strides_tuple(layout->strides, rank);
-    return strides == NULL ? NULL : Py_BuildValue("(N)", strides);
-}
-
-PyDoc_STRVAR(strided_doc,
-             "StridedLayout(strides)\n--\n\n"
-             "A step per dimension, in elements (spec 2.2); negative ones reverse a dimension, 0\n"
-             "repeats it. byte_offset of the tensor says where element [0, …, 0] is.\n\n"
-             "InvalidDescriptorError for more than 64 strides, or one beyond 64 bits.");
-
-static PyGetSetDef strided_getset[] = {
-    LAYOUT_ATTRIBUTE("strides", 0, "tuple of int: elements from one index to the next."),
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot strided_slots[] = {
-    {Py_tp_doc, (char *)strided_doc},
-    {Py_tp_new, layout_tp_new},
-    {Py_tp_getset, strided_getset},
-    {0, NULL},
-};
-
-LAYOUT_SPEC(strided_spec, "StridedLayout", strided_slots);
-
-/* ---- the table ---- */
-
-static const LayoutClass classes[] = {
-    {
-        .tag = HURRAY_LAYOUT_ROW_MAJOR,
-        .slot = offsetof(CoreState, RowMajorLayoutType),
-        .spec = &row_major_spec,
-        .signature = &row_major_signature,
-        .buffer_count = 1,
-        .is_dense = true,
-    },
-    {
-        .tag = HURRAY_LAYOUT_COL_MAJOR,
-        .slot = offsetof(CoreState, ColMajorLayoutType),
-        .spec = &col_major_spec,
-        .signature = &col_major_signature,
-        .buffer_count = 1,
-        .is_dense = true,
-    },
-    {
-        .tag = HURRAY_LAYOUT_STRIDED,
-        .slot = offsetof(CoreState, StridedLayoutType),
-        .spec = &strided_spec,
-        .signature = &strided_signature,
-        .buffer_count = 1,
-        .is_dense = true,
-        .has_strides = true,
-        .parse = strided_parse,
-        .arguments = strided_arguments,
-    },
-};
-
-static const LayoutClass *class_of_tag(uint8_t tag) {
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(classes); i++) {
-        if (classes[i].tag == tag) return &classes[i];
-    }
-    return NULL;
-}
-
-static const LayoutClass *class_of_type(CoreState *state, const PyTypeObject *type) {
-    size_t i = 0;
-    while (type_of_class(state, &classes[i]) != type) i++; /* types have no subtypes */
-    return &classes[i];
-}
-
 static PyMethodDef functions[] = {
     {"layout_tag_kind", layout_tag_kind, METH_O, layout_tag_kind_doc},
     {NULL, NULL, 0, NULL},
@@ -433,10 +419,9 @@ static PyMethodDef functions[] = {
 int layout_setup(PyObject *module, CoreState *state) {
     state->LayoutType = core_add_type(module, &layout_spec, NULL);
     if (state->LayoutType == NULL) return -1;
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(classes); i++) {
-        PyTypeObject *type = core_add_type(module, classes[i].spec, state->LayoutType);
-        if (type == NULL) return -1;
-        *(PyTypeObject **)((char *)state + classes[i].slot) = type;
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) {
+        state->layout_types[i] = core_add_type(module, classes[i]->spec, state->LayoutType);
+        if (state->layout_types[i] == NULL) return -1;
     }
     return PyModule_AddFunctions(module, functions);
 }

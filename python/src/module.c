@@ -2,8 +2,9 @@
 #include "core.h"
 
 static int (*const setups[])(PyObject *, CoreState *) = {
-    errors_setup, dtype_setup,     device_setup, layout_setup, descriptor_setup, tensor_setup,
-    dlpack_setup, construct_setup, numpy_setup,  pickle_setup, capsule_setup,
+    errors_setup,   dtype_setup,      device_setup, layout_setup,    scheme_setup,
+    sections_setup, descriptor_setup, tensor_setup, dlpack_setup,    construct_setup,
+    numpy_setup,    capsule_setup,    pickle_setup, composite_setup, sparse_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
@@ -69,15 +70,18 @@ static int execute(PyObject *module) {
     X(DeviceType)             \
     X(cpu)                    \
     X(LayoutType)             \
-    X(RowMajorLayoutType)     \
-    X(ColMajorLayoutType)     \
-    X(StridedLayoutType)      \
+    X(StatisticsType)         \
+    X(ShardType)              \
+    X(ExtensionTypeType)      \
     X(DescriptorType)         \
     X(BufferHandleType)       \
     X(TensorType)             \
     X(AlignedAllocatorType)   \
     X(exchange_api)           \
-    X(dlpack_max_version)
+    X(dlpack_max_version)     \
+    X(restore_tensor)         \
+    X(CompositeType)          \
+    X(restore_composite)
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     CoreState *state = core_state_of_module(module);
@@ -85,6 +89,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 #define X(field) Py_VISIT(state->field);
     STATE_REFERENCES(X)
 #undef X
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) Py_VISIT(state->layout_types[i]);
+    for (size_t i = 0; i < CORE_SCHEME_CLASSES; i++) Py_VISIT(state->scheme_types[i]);
     for (size_t tag = 0; tag < 256; tag++) {
         Py_VISIT(state->dtypes[tag]);
         Py_VISIT(state->ml_dtypes[tag]);
@@ -98,6 +104,8 @@ static int clear(PyObject *module) {
 #define X(field) Py_CLEAR(state->field);
     STATE_REFERENCES(X)
 #undef X
+    for (size_t i = 0; i < CORE_LAYOUT_CLASSES; i++) Py_CLEAR(state->layout_types[i]);
+    for (size_t i = 0; i < CORE_SCHEME_CLASSES; i++) Py_CLEAR(state->scheme_types[i]);
     for (size_t tag = 0; tag < 256; tag++) {
         Py_CLEAR(state->dtypes[tag]);
         Py_CLEAR(state->ml_dtypes[tag]);

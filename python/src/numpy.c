@@ -479,8 +479,9 @@ done:
     return result;
 }
 
-static PyObject *array_of_tensor(void **PyArray_API, CoreState *state, PyObject *tensor,
-                                 const ArrayRequest *request) {
+/* `is_copy`: nobody else has the tensor's memory. */
+static PyObject *array_at_strides(void **PyArray_API, CoreState *state, PyObject *tensor,
+                                  const ArrayRequest *request, bool is_copy) {
     HostArray host;
     if (!host_array_of(tensor_of(tensor), state->UnsupportedError, state->InvalidDescriptorError,
                        &host) ||
@@ -499,7 +500,35 @@ static PyObject *array_of_tensor(void **PyArray_API, CoreState *state, PyObject 
                              : view_array(PyArray_API, &host, descr, tensor);
     if (array == NULL) return NULL;
     if (request->dtype == NULL && request->copy != HURRAY_COPY_ALWAYS) return array;
-    return cast_array(PyArray_API, state, array, request, packed);
+    return cast_array(PyArray_API, state, array, request, packed || is_copy);
+}
+
+/* Whether the elements lie at no strides, but can be brought into row-major order. */
+static bool is_scattered(const HurrayDescriptorFields *fields) {
+    uint8_t tag = fields->layout.tag;
+    return fields->quantization == NULL &&
+           (tag == HURRAY_LAYOUT_TILED || tag == HURRAY_LAYOUT_MORTON ||
+            tag == HURRAY_LAYOUT_HILBERT);
+}
+
+static PyObject *array_of_tensor(void **PyArray_API, CoreState *state, PyObject *tensor,
+                                 const ArrayRequest *request) {
+    const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor_of(tensor));
+    if (!is_scattered(fields)) {
+        return array_at_strides(PyArray_API, state, tensor, request, false);
+    }
+    if (!is_type_wanted(state, request, fields->type_tag)) return NULL;
+    HurrayStatus status = hurray_tensor_check_readable(tensor_of(tensor), false);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    if (request->copy == HURRAY_COPY_NEVER) {
+        refuse_copy(state, "an array of layout", hurray_layout_name(fields->layout.tag));
+        return NULL;
+    }
+    PyObject *row_major = tensor_to_row_major(state, tensor_of(tensor));
+    if (row_major == NULL) return NULL;
+    PyObject *array = array_at_strides(PyArray_API, state, row_major, request, true);
+    Py_DECREF(row_major);
+    return array;
 }
 
 static PyObject *export_array(PyObject *self, const Signature *signature, PyObject *const *args,
@@ -514,16 +543,16 @@ static PyObject *export_array(PyObject *self, const Signature *signature, PyObje
     return array_of_tensor(PyArray_API, state, self, &request);
 }
 
-PyDoc_STRVAR(array_doc, "__array__($self, /, dtype=None, copy=None)\n--\n\n"
-                        "A numpy.ndarray of the same shape over the tensor's memory, which it "
-                        "keeps alive (spec 8.5).\n\n"
-                        "For CPU tensors of a standard type at strides. bool is unpacked and "
-                        "another dtype is cast to, both\n"
-                        "copies, which copy=False refuses (CopyRequiredError); copy=True always "
-                        "copies. bfloat16 needs\n"
-                        "ml_dtypes. UnsupportedError names what is in the way: device, layout, "
-                        "quantization, tier 2 dtype;\n"
-                        "InvalidDescriptorError a dynamic dimension; ImportError NumPy.");
+PyDoc_STRVAR(
+    array_doc,
+    "__array__($self, /, dtype=None, copy=None)\n--\n\n"
+    "A numpy.ndarray of the same shape over the tensor's memory, which it keeps alive (spec "
+    "8.5).\n\n"
+    "For dense CPU tensors of a standard type. bool is unpacked, another dtype is cast to, and\n"
+    "tiled, Morton and Hilbert layouts become row-major: copies, which copy=False refuses\n"
+    "(CopyRequiredError). copy=True always copies. bfloat16 needs ml_dtypes. UnsupportedError\n"
+    "names what is in the way: device, layout, quantization, tier 2 dtype; InvalidDescriptorError\n"
+    "a dynamic dimension; ImportError NumPy.");
 
 static PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames) {

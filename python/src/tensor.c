@@ -52,212 +52,6 @@ bool copy_from_object(PyObject *object, HurrayCopy *out) {
     return true;
 }
 
-/* ---- the constructor ---- */
-
-enum {
-    BUFFER,
-    DTYPE,
-    SHAPE,
-    DEVICE,
-    AUX_BUFFERS,
-    LAYOUT,
-    QUANTIZATION,
-    STATISTICS,
-    SHARD,
-    EXTENSION_TYPE,
-    MEMBER_ROLE,
-    BYTE_OFFSET,
-    ARGUMENT_COUNT
-};
-
-static const Signature tensor_signature = {"Tensor",
-                                           {{"buffer", ARGUMENT_REQUIRED},
-                                            {"dtype", ARGUMENT_REQUIRED},
-                                            {"shape", ARGUMENT_REQUIRED},
-                                            {"device", 0},
-                                            {"aux_buffers", ARGUMENT_KEYWORD_ONLY},
-                                            {"layout", ARGUMENT_KEYWORD_ONLY},
-                                            {"quantization", ARGUMENT_KEYWORD_ONLY},
-                                            {"statistics", ARGUMENT_KEYWORD_ONLY},
-                                            {"shard", ARGUMENT_KEYWORD_ONLY},
-                                            {"extension_type", ARGUMENT_KEYWORD_ONLY},
-                                            {"member_role", ARGUMENT_KEYWORD_ONLY},
-                                            {"byte_offset", ARGUMENT_KEYWORD_ONLY}}};
-
-/* Everything the constructor was told, as the library wants it. */
-typedef struct Plan {
-    HurrayDescriptorFields fields;
-    uint64_t shape[HURRAY_MAX_RANK];
-    HurrayDevice device;
-} Plan;
-
-static bool refuse_sections(CoreState *state, PyObject *const *values) {
-    for (int i = QUANTIZATION; i <= MEMBER_ROLE; i++) {
-        if (values[i] == NULL) continue;
-        PyErr_Format(state->UnsupportedError, "Tensor(): %s= is not supported yet",
-                     tensor_signature.arguments[i].name);
-        return false;
-    }
-    return true;
-}
-
-static bool read_layout(CoreState *state, PyObject *object, Plan *plan) {
-    plan->fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, {NULL}};
-    if (object == NULL) return true;
-    uint32_t rank = 0;
-    if (!layout_as_value(state, object, &plan->fields.layout, &rank)) return false;
-    if (rank != 0 && rank != plan->fields.rank) {
-        PyErr_Format(state->InvalidDescriptorError,
-                     "layout has fields for %u dimensions, the shape has %u", rank,
-                     plan->fields.rank);
-        return false;
-    }
-    return true;
-}
-
-static bool read_byte_offset(CoreState *state, PyObject *object, uint64_t *out) {
-    *out = 0;
-    if (object == NULL) return true;
-    if (!argument_as_u64(object, "byte_offset", out)) {
-        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
-        PyErr_Clear();
-        argument_refuse(state->InvalidDescriptorError, "byte_offset", object,
-                        "an integer from 0 below 2^64");
-        return false;
-    }
-    return true;
-}
-
-static bool read_plan(CoreState *state, PyObject *const *values, Plan *plan) {
-    HurrayDescriptorFields *fields = &plan->fields;
-    *fields = (HurrayDescriptorFields){.shape = plan->shape, .buffer_count = 1};
-    plan->device = (HurrayDevice){HURRAY_DEVICE_CPU, HURRAY_MEMORY_STANDARD, 0};
-    if (!dtype_as_tag(state, values[DTYPE], "dtype", &fields->type_tag)) return false;
-    if (values[DEVICE] != NULL &&
-        !device_as_value(state, values[DEVICE], "device", &plan->device)) {
-        return false;
-    }
-    if (hurray_element_type_is_private(fields->type_tag) && values[EXTENSION_TYPE] == NULL) {
-        char text[8];
-        PyErr_Format(state->InvalidDescriptorError,
-                     "dtype %s is private and must describe itself: pass extension_type=",
-                     hex_byte(fields->type_tag, text));
-        return false;
-    }
-    return refuse_sections(state, values) &&
-           shape_from_object(state, values[SHAPE], plan->shape, &fields->rank) &&
-           read_layout(state, values[LAYOUT], plan) &&
-           read_byte_offset(state, values[BYTE_OFFSET], &fields->byte_offset);
-}
-
-/* Layouts of this constructor have one buffer; more of them belong to other layouts. */
-static bool check_aux_buffers(CoreState *state, PyObject *aux_buffers) {
-    if (aux_buffers == NULL) return true;
-    if (!PySequence_Check(aux_buffers) || PyUnicode_Check(aux_buffers)) {
-        PyErr_Format(PyExc_TypeError, "aux_buffers must be a sequence of bytes-like, not %.200s",
-                     Py_TYPE(aux_buffers)->tp_name);
-        return false;
-    }
-    Py_ssize_t count = PySequence_Size(aux_buffers);
-    if (count < 0) return false;
-    if (count == 0) return true;
-    PyErr_Format(state->InvalidDescriptorError,
-                 "aux_buffers has %zd buffers; this layout has one buffer, the data, and no more",
-                 count);
-    return false;
-}
-
-static void release_aligned(void *data, void *context) {
-    (void)context;
-    hurray_aligned_free(data);
-}
-
-HurrayBuffer *tensor_new_buffer(CoreState *state, const void *bytes, size_t size,
-                                HurrayDevice device) {
-    uint32_t alignment =
-        size < HURRAY_PAGE_ALIGNMENT ? HURRAY_MIN_BUFFER_ALIGNMENT : HURRAY_PAGE_ALIGNMENT;
-    HurrayBufferInfo info = {
-        .data = hurray_aligned_alloc(size, alignment, false),
-        .byte_size = size,
-        .alignment = alignment,
-        .device = device,
-        .flags = device.tag == HURRAY_DEVICE_CPU ? 0 : HURRAY_BUFFER_STAGED_ON_HOST,
-    };
-    if (info.data == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    if (size >= CORE_LARGE_COPY) {
-        Py_BEGIN_ALLOW_THREADS
-        memcpy(info.data, bytes, size);
-        Py_END_ALLOW_THREADS
-    } else if (size != 0) {
-        memcpy(info.data, bytes, size);
-    }
-    HurrayBuffer *buffer = NULL;
-    HurrayStatus status = hurray_buffer_create(&info, release_aligned, NULL, &buffer);
-    if (status != HURRAY_OK) {
-        hurray_aligned_free(info.data);
-        raise_status(state, status);
-    }
-    return buffer;
-}
-
-/* The structure first, then the size of the buffer: two kinds of mistake, two exceptions. */
-static bool check_plan(CoreState *state, const Plan *plan, const Py_buffer *view) {
-    uint64_t required = 0;
-    const char *role = NULL;
-    HurrayStatus status = hurray_descriptor_required_bytes(&plan->fields, 0, &required, &role);
-    if (status != HURRAY_OK) {
-        raise_status(state, status);
-        return false;
-    }
-    status = hurray_device_check_pair(plan->device.tag, plan->device.memory_class);
-    if (status != HURRAY_OK) {
-        raise_status(state, status);
-        return false;
-    }
-    if ((uint64_t)view->len < required) {
-        PyErr_Format(state->BufferError,
-                     "buffer 0 (%s) has %zd bytes; this dtype, shape and layout need %llu", role,
-                     view->len, (unsigned long long)required);
-        return false;
-    }
-    return true;
-}
-
-static PyObject *make_tensor(CoreState *state, const Plan *plan, const Py_buffer *view) {
-    if (!check_plan(state, plan, view)) return NULL;
-    HurrayBuffer *buffer = tensor_new_buffer(state, view->buf, (size_t)view->len, plan->device);
-    if (buffer == NULL) return NULL;
-    HurrayTensor *tensor = NULL;
-    HurrayStatus status = hurray_tensor_create(&plan->fields, &buffer, &tensor);
-    if (status != HURRAY_OK) {
-        hurray_buffer_destroy(buffer);
-        return raise_status(state, status);
-    }
-    return tensor_wrap(state, tensor);
-}
-
-static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    CoreState *state = PyType_GetModuleState(type);
-    PyObject *values[ARGUMENT_COUNT];
-    Plan plan;
-    if (!arguments_parse_new(&tensor_signature, args, kwargs, values) ||
-        !read_plan(state, values, &plan) || !check_aux_buffers(state, values[AUX_BUFFERS])) {
-        return NULL;
-    }
-    if (!PyObject_CheckBuffer(values[BUFFER])) {
-        return PyErr_Format(PyExc_TypeError, "Tensor(): buffer must be bytes-like, not %.200s",
-                            Py_TYPE(values[BUFFER])->tp_name);
-    }
-    Py_buffer view;
-    if (PyObject_GetBuffer(values[BUFFER], &view, PyBUF_SIMPLE) < 0) return NULL;
-    PyObject *tensor = make_tensor(state, &plan, &view);
-    PyBuffer_Release(&view);
-    return tensor;
-}
-
 /* ---- what it says about itself ---- */
 
 static const HurrayDescriptorFields *fields_of(PyObject *self) {
@@ -283,14 +77,7 @@ static PyObject *get_size(PyObject *self, void *closure) {
 
 static PyObject *get_nbytes(PyObject *self, void *closure) {
     (void)closure;
-    uint64_t count = hurray_tensor_count(tensor_of(self)), bytes = 0;
-    if (count == UINT64_MAX) Py_RETURN_NONE;
-    HurrayPacking packing;
-    HurrayStatus status =
-        hurray_packing_of(fields_of(self)->type_tag, fields_of(self)->extension_type, &packing);
-    if (status == HURRAY_OK) status = hurray_packing_size(packing, count, &bytes);
-    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
-    return PyLong_FromUnsignedLongLong(bytes);
+    return fields_nbytes(core_state_of(self), fields_of(self));
 }
 
 static PyObject *get_dtype(PyObject *self, void *closure) {
@@ -342,13 +129,8 @@ static PyObject *get_readonly(PyObject *self, void *closure) {
     return PyBool_FromLong(hurray_tensor_is_read_only(tensor_of(self)));
 }
 
-/* What the descriptor says of a section; the closure is its name. */
-static PyObject *get_section(PyObject *self, void *name) {
-    PyObject *descriptor = get_descriptor(self, NULL);
-    if (descriptor == NULL) return NULL;
-    PyObject *section = PyObject_GetAttrString(descriptor, name);
-    Py_DECREF(descriptor);
-    return section;
+static PyObject *get_section(PyObject *self, void *section) {
+    return fields_section(core_state_of(self), fields_of(self), section);
 }
 
 /* ---- views ---- */
@@ -387,7 +169,7 @@ static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
     return tensor_wrap(state, view);
 }
 
-/* ---- display, copies, glue in Python ---- */
+/* ---- display, glue in Python ---- */
 
 /* hurray.<module>.<function>(self) */
 static PyObject *call_python(PyObject *self, const char *module, const char *function) {
@@ -411,60 +193,15 @@ PyDoc_STRVAR(
     "to_torch($self, /)\n--\n\n"
     "A torch.Tensor over the same memory (spec 8.7).\n\n"
     "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
-    "bool is unpacked, which is a copy. ImportError without torch; UnsupportedError,\n"
-    "naming what is in the way, for what torch cannot hold: other types and layouts,\n"
-    "negative strides, read-only memory. copy.deepcopy(t).to_torch() copies the last two.");
+    "bool is unpacked, and tiled, Morton and Hilbert layouts become row-major, both copies.\n"
+    "COO, CSR and CSC tensors become torch's, all components shared and verified.\n"
+    "ImportError without torch; UnsupportedError, naming what is in the way, for what torch\n"
+    "cannot hold: other types and layouts, negative strides, read-only memory.\n"
+    "copy.deepcopy(t).to_torch() copies the last two.");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;
     return call_python(self, "hurray._torch", "to_torch");
-}
-
-/* Where the bytes stand in for a device's, so do those of a copy. */
-static PyObject *staged_again(CoreState *state, HurrayTensor *copy, HurrayDevice device) {
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(copy, 0));
-    HurrayBuffer *buffer = tensor_new_buffer(state, info->data, (size_t)info->byte_size, device);
-    HurrayTensor *staged = NULL;
-    if (buffer != NULL) {
-        HurrayStatus status = hurray_tensor_create(hurray_tensor_fields(copy), &buffer, &staged);
-        if (status != HURRAY_OK) {
-            hurray_buffer_destroy(buffer);
-            raise_status(state, status);
-        }
-    }
-    hurray_tensor_release(copy);
-    return staged == NULL ? NULL : tensor_wrap(state, staged);
-}
-
-static PyObject *new_copy(PyObject *self) {
-    CoreState *state = core_state_of(self);
-    HurrayTensor *copy = NULL;
-    HurrayStatus status;
-    Py_BEGIN_ALLOW_THREADS
-    status = hurray_tensor_copy(tensor_of(self), NULL, &copy);
-    Py_END_ALLOW_THREADS
-    if (status != HURRAY_OK) return raise_status(state, status);
-    HurrayDevice device = hurray_tensor_device(tensor_of(self));
-    if (device.tag != HURRAY_DEVICE_CPU) return staged_again(state, copy, device);
-    return tensor_wrap(state, copy);
-}
-
-PyDoc_STRVAR(copy_doc, "__copy__($self, /)\n--\n\n"
-                       "The tensor itself: it is immutable but for the bytes it shares.");
-
-static PyObject *tensor_copy(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return Py_NewRef(self);
-}
-
-PyDoc_STRVAR(deepcopy_doc,
-             "__deepcopy__($self, memo, /)\n--\n\n"
-             "A row-major copy in memory of its own, with the device that the tensor declares;\n"
-             "UnsupportedError where the bytes cannot be read (spec 8.3).");
-
-static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
-    (void)memo;
-    return new_copy(self);
 }
 
 /* ---- helpers of the glue for torch ---- */
@@ -535,8 +272,6 @@ static PyObject *tensor_sizeof(PyObject *self, PyObject *unused) {
 static PyMethodDef own_methods[] = {
     {"buffer", tensor_buffer, METH_O, buffer_doc},
     {"to_torch", tensor_to_torch, METH_NOARGS, to_torch_doc},
-    {"__copy__", tensor_copy, METH_NOARGS, copy_doc},
-    {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
     {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
     {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
     {"_reinterpret", tensor_reinterpret, METH_O, reinterpret_doc},
@@ -550,15 +285,19 @@ static PyGetSetDef own_getset[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions, 0 for a scalar.", NULL},
     {"size", get_size, NULL, "The number of elements; None while a dimension is dynamic.", NULL},
     {"nbytes", get_nbytes, NULL,
-     "Bytes of the elements, packed without gaps; None while a dimension is dynamic.", NULL},
+     "Bytes of the elements, packed without gaps, None while a dimension is dynamic; of tensors\n"
+     "that are quantized or not dense the bytes of all buffers.",
+     NULL},
     {"dtype", get_dtype, NULL, "The Dtype of the stored elements.", NULL},
     {"device", get_device, NULL, "The Device where the buffers are.", NULL},
     {"layout", get_layout, NULL, "A Layout equal to this tensor's; a new object each time.", NULL},
-    {"quantization", get_section, NULL, "The quantization scheme, or None.", SECTION(quantization)},
-    {"statistics", get_section, NULL, "The Statistics, or None.", SECTION(statistics)},
-    {"shard", get_section, NULL, "The Shard, or None.", SECTION(shard)},
-    {"extension_type", get_section, NULL, "The ExtensionType, or None.", SECTION(extension_type)},
-    {"member_role", get_section, NULL, "'base', 'correction' or None.", SECTION(member_role)},
+    {"quantization", get_section, NULL, "The quantization scheme, or None.",
+     (void *)FIELDS_QUANTIZATION},
+    {"statistics", get_section, NULL, "The Statistics, or None.", (void *)FIELDS_STATISTICS},
+    {"shard", get_section, NULL, "The Shard, or None.", (void *)FIELDS_SHARD},
+    {"extension_type", get_section, NULL, "The ExtensionType, or None.",
+     (void *)FIELDS_EXTENSION_TYPE},
+    {"member_role", get_section, NULL, "'base', 'correction' or None.", (void *)FIELDS_MEMBER_ROLE},
     {"byte_offset", get_byte_offset, NULL, "Bytes from the start of buffer 0 to element 0.", NULL},
     {"descriptor", get_descriptor, NULL, "A Descriptor of this tensor.", NULL},
     {"buffer_handles", get_buffer_handles, NULL,
@@ -578,13 +317,16 @@ PyDoc_STRVAR(
     "       quantization=None, statistics=None, shard=None, extension_type=None,\n"
     "       member_role=None, byte_offset=0)\n--\n\n"
     "A tensor: dtype, shape and layout over buffers (spec 8.3).\n\n"
-    "The constructor copies the bytes of `buffer` into 64-aligned memory of its own;\n"
-    "from_numpy, from_dlpack and from_torch share memory instead. `shape` is a sequence of\n"
-    "ints, None where an extent is dynamic. The buffer may be larger than needed, nothing\n"
-    "is inferred from it. A `device` other than the CPU declares a placement: the bytes\n"
-    "stay host memory, and handing out their address is refused.\n\n"
-    "InvalidDescriptorError: shape, layout and dtype do not go together.\n"
-    "BufferError: the buffer is smaller than they need.");
+    "The constructor copies the bytes of `buffer` and `aux_buffers` into 64-aligned memory of\n"
+    "its own; from_numpy, from_dlpack and from_torch share memory instead. `shape` is a\n"
+    "sequence of ints, None where an extent is dynamic. Buffers are those of the layout, in\n"
+    "its order, then those of the quantization scheme. They may be larger than needed, those\n"
+    "of parameters apart, and nothing is inferred from them. A `device` other than the CPU\n"
+    "declares a placement: the bytes stay host memory, and handing out their address is\n"
+    "refused. A private dtype needs an extension_type; member_role is 'base' or 'correction'.\n\n"
+    "InvalidDescriptorError: dtype, shape, layout, the number of buffers and the sections do\n"
+    "not go together. BufferError: a buffer is smaller than they need.\n"
+    "UnsupportedError: a composite layout, for which there is hurray.Composite.");
 
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, NULL},
@@ -593,8 +335,9 @@ static PyMemberDef members[] = {
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
-    const PyMethodDef *const sources[] = {own_methods, dlpack_tensor_methods, numpy_tensor_methods,
-                                          pickle_tensor_methods, capsule_tensor_methods};
+    const PyMethodDef *const sources[] = {
+        own_methods,           dlpack_tensor_methods,  numpy_tensor_methods, capsule_tensor_methods,
+        pickle_tensor_methods, convert_tensor_methods, sparse_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {
@@ -604,9 +347,12 @@ static void collect_tables(CoreState *state) {
     }
     used = Py_ARRAY_LENGTH(own_getset) - 1;
     memcpy(state->tensor_getset, own_getset, used * sizeof(PyGetSetDef));
-    for (const PyGetSetDef *getset = numpy_tensor_getset; getset->name != NULL; getset++) {
-        assert(used + 1 < CORE_MAX_GETSET);
-        state->tensor_getset[used++] = *getset;
+    const PyGetSetDef *const more[] = {component_tensor_getset, numpy_tensor_getset};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(more); i++) {
+        for (const PyGetSetDef *getset = more[i]; getset->name != NULL; getset++) {
+            assert(used + 1 < CORE_MAX_GETSET);
+            state->tensor_getset[used++] = *getset;
+        }
     }
 }
 
@@ -616,7 +362,7 @@ int tensor_setup(PyObject *module, CoreState *state) {
     collect_tables(state);
     PyType_Slot slots[] = {
         {Py_tp_doc, (void *)tensor_doc},
-        {Py_tp_new, tensor_new},
+        {Py_tp_new, tensor_tp_new},
         {Py_tp_dealloc, tensor_dealloc},
         {Py_tp_repr, tensor_repr},
         {Py_tp_str, tensor_str},

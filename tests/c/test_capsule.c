@@ -534,6 +534,28 @@ static void faults_are_refused_and_stay_the_callers(void **state) {
     }
 }
 
+/* What can be said before anything behind the heads is read: all faults up to "fewer buffers". */
+static void heads_are_checked_by_themselves(void **state) {
+    (void)state;
+    Crossing *crossing = new_crossing(&samples[0]);
+    HurrayBufferListHead *list = list_of(crossing), list_before = *list;
+    HurrayTensorContextHead *context = context_of(crossing), context_before = *context;
+    expect_ok(hurray_capsule_check(list, context));
+    for (size_t i = 0; faults[i].fault != fewer_buffers; i++) {
+        faults[i].fault(list, context, NULL);
+        expect_status_at(hurray_capsule_check(list, context), faults[i].status, faults[i].name,
+                         __FILE__, __LINE__);
+        *list = list_before;
+        *context = context_before;
+    }
+    expect_failure(HURRAY_ERR_NULL_POINTER, hurray_capsule_check(NULL, context));
+    expect_failure(HURRAY_ERR_NULL_POINTER, hurray_capsule_check(list, NULL));
+    list_magic(list, context, NULL); /* comes first */
+    expect_failure(HURRAY_ERR_INVALID_MAGIC, hurray_capsule_check(list, NULL));
+    *list = list_before;
+    finish_crossing(crossing, false);
+}
+
 /* Nothing past the magic of a foreign struct is read: it may be shorter than ours. */
 static void foreign_structs_are_not_looked_into(void **state) {
     (void)state;
@@ -663,6 +685,7 @@ int main(void) {
         cmocka_unit_test(buffers_outlive_the_tensor),
         cmocka_unit_test(another_thread_consumes),
         cmocka_unit_test(faults_are_refused_and_stay_the_callers),
+        cmocka_unit_test(heads_are_checked_by_themselves),
         cmocka_unit_test(foreign_structs_are_not_looked_into),
         cmocka_unit_test(crossing_without_arguments),
         cmocka_unit_test(heads_do_not_cross),

@@ -824,8 +824,37 @@ static void blocks_that_overflow_when_padded(void **state) {
                    hurray_descriptor_required_bytes(&fields, 0, &required, NULL));
 }
 
+static void authors_owe_the_nnz_of_the_layout(void **state) {
+    (void)state;
+    HurrayStatistics statistics = {.computed_mask = HURRAY_STATISTICS_NNZ, .nnz = 3};
+    const uint64_t shape[1] = {9};
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_INT8,
+        .rank = 1,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_COO, .sparse = {.nnz = 3}},
+        .statistics = &statistics,
+    };
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_OK);
+    fields.layout.sparse.nnz = 4;
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_ERR_INVALID_LAYOUT);
+    statistics.computed_mask = 0;
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_OK);
+    statistics.computed_mask = HURRAY_STATISTICS_SPARSITY;
+    statistics.sparsity_ratio = 2;
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_ERR_INVALID_LAYOUT);
+    fields.statistics = NULL;
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_OK);
+    statistics = (HurrayStatistics){.computed_mask = HURRAY_STATISTICS_NNZ, .nnz = 3};
+    fields.statistics = &statistics;
+    fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, {NULL}};
+    assert_int_equal(hurray_descriptor_check_authored(&fields), HURRAY_OK);
+    assert_int_equal(hurray_descriptor_check_authored(NULL), HURRAY_ERR_NULL_POINTER);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(authors_owe_the_nnz_of_the_layout),
         cmocka_unit_test(the_worked_example_both_ways),
         cmocka_unit_test(samples_survive_the_wire),
         cmocka_unit_test(bytes_after_the_descriptor_are_not_looked_at),

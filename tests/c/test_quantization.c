@@ -1134,8 +1134,136 @@ static void other_schemes_on_paged_tensors(void **state) {
     expect_paged(&c);
 }
 
+/* ---- schemes by themselves ---- */
+
+static void a_scheme_alone_goes_there_and_back(void **state) {
+    (void)state;
+    static const uint8_t more[3] = {1, 2, 3};
+    for (size_t i = 0; i < SCHEME_COUNT; i++) {
+        Case c;
+        uint8_t bytes[ROOM], expected[ROOM];
+        uint64_t size = 0;
+        uintptr_t length = 0;
+        HurrayQuantization out;
+        set_up_valid(&c, all_schemes[i]);
+        c.quantization.trailing = more;
+        c.quantization.trailing_size = sizeof more;
+        assert_int_equal(hurray_quantization_check(&c.quantization), HURRAY_OK);
+        assert_int_equal(hurray_quantization_encoded_size(&c.quantization, &size), HURRAY_OK);
+        assert_int_equal(size, encode(&c.quantization, expected));
+        assert_int_equal(hurray_quantization_encode(&c.quantization, bytes, size - 1, &length),
+                         HURRAY_ERR_BUFFER_TOO_SMALL);
+        assert_int_equal(hurray_quantization_encode(&c.quantization, bytes, size, &length),
+                         HURRAY_OK);
+        assert_int_equal(length, size);
+        assert_memory_equal(bytes, expected, size);
+        assert_int_equal(hurray_quantization_decode(bytes, length, &out), HURRAY_OK);
+        assert_true(hri_quantization_equal(&out, &c.quantization));
+        assert_ptr_equal(out.trailing, bytes + size - sizeof more);
+        assert_int_equal(hurray_quantization_decode(bytes, 3, &out), HURRAY_ERR_INVALID_LAYOUT);
+    }
+}
+
+static void a_scheme_alone_is_checked(void **state) {
+    (void)state;
+    uint8_t bytes[ROOM];
+    uintptr_t length;
+    uint64_t size;
+    HurrayQuantization quantization = nf4;
+    quantization.block_size = 24;
+    expect_rule(hurray_quantization_check(&quantization), "block_size");
+    expect_rule(hurray_quantization_encoded_size(&quantization, &size), "block_size");
+    expect_rule(hurray_quantization_encode(&quantization, bytes, ROOM, &length), "block_size");
+    expect_rule(hurray_quantization_decode(bytes, encode(&quantization, bytes), &quantization),
+                "block_size");
+    quantization = (HurrayQuantization){.scheme = 0xF0};
+    expect_rule(hurray_quantization_check(&quantization), "scheme 0xf0");
+    assert_int_equal(hurray_quantization_check(NULL), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_encoded_size(&nf4, NULL), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_encode(&nf4, NULL, 0, &length), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_encode(&nf4, bytes, ROOM, NULL), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_decode(NULL, 0, &quantization), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_decode(bytes, 0, NULL), HURRAY_ERR_NULL_POINTER);
+}
+
+static void a_scheme_alone_is_checked_against_pages(void **state) {
+    (void)state;
+    const HurrayBlockPagedLayout paged = {.page_size = 32, .num_pages = 4};
+    HurrayQuantization quantization = per_tensor;
+    assert_int_equal(hurray_quantization_check_paged(&quantization, &paged), HURRAY_OK);
+    quantization = per_channel;
+    quantization.axis = 1;
+    expect_rule(hurray_quantization_check_paged(&quantization, &paged), "scale_buffer 1");
+    quantization.scale_buffer = 3;
+    assert_int_equal(hurray_quantization_check_paged(&quantization, &paged), HURRAY_OK);
+    quantization.axis = 0;
+    expect_rule(hurray_quantization_check_paged(&quantization, &paged), "axis");
+    quantization = per_block;
+    quantization.scale_buffer = 3;
+    expect_rule(hurray_quantization_check_paged(&quantization, &paged), "axis");
+    quantization.axis = 0;
+    assert_int_equal(hurray_quantization_check_paged(&quantization, &paged), HURRAY_OK);
+    quantization.block_size = 16;
+    expect_rule(hurray_quantization_check_paged(&quantization, &paged), "page_size 32");
+    expect_rule(hurray_quantization_check_paged(&nf4, &paged), "nf4");
+    assert_int_equal(hurray_quantization_check_paged(&nf4, NULL), HURRAY_ERR_NULL_POINTER);
+    assert_int_equal(hurray_quantization_check_paged(NULL, &paged), HURRAY_ERR_NULL_POINTER);
+}
+
+/* The size that is asked for is the one that is accepted. */
+static void sizes_of_parameter_buffers_can_be_asked_for(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SCHEME_COUNT; i++) {
+        Case c;
+        uint64_t bytes = 0;
+        const char *role = NULL;
+        set_up_valid(&c, all_schemes[i]);
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 0, &bytes, &role),
+                         HURRAY_ERR_INDEX_OUT_OF_BOUNDS);
+        if (c.fields.buffer_count == 1) continue;
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, &role), HURRAY_OK);
+        assert_int_equal(bytes, c.buffers[1].byte_size);
+        assert_string_equal(role, "scales");
+        c.fields.buffers = NULL; /* only their number counts */
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, NULL), HURRAY_OK);
+        c.shape[c.quantization.axis == 0] = HURRAY_DYNAMIC;
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, NULL), HURRAY_OK);
+        bool by_blocks = c.quantization.block_size != 0;
+        assert_true((bytes == HURRAY_UNKNOWN_SIZE) == by_blocks);
+        c.quantization.axis = 2;
+        expect_rule(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, NULL), "axis 2");
+        c.fields.buffer_count = 1;
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, NULL),
+                         HURRAY_ERR_INVALID_LAYOUT);
+        assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, NULL, NULL),
+                         HURRAY_ERR_NULL_POINTER);
+    }
+    Case c;
+    uint64_t bytes = 0;
+    const char *role = NULL;
+    HurrayQuantization shared = per_channel;
+    shared.zero_point_buffer = shared.scale_buffer;
+    set_up(&c, &shared, HURRAY_TYPE_INT8, 8, 64, 1);
+    assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, &role), HURRAY_OK);
+    assert_int_equal(bytes, 64);
+    assert_string_equal(role, "scales and zero points");
+    shared.zero_point_buffer = 2;
+    set_up(&c, &shared, HURRAY_TYPE_INT8, 8, 64, 2);
+    assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 2, &bytes, &role), HURRAY_OK);
+    assert_int_equal(bytes, 32);
+    assert_string_equal(role, "zero points");
+    c.fields.quantization = NULL;
+    c.fields.buffer_count = 1;
+    assert_int_equal(hurray_descriptor_parameter_bytes(&c.fields, 1, &bytes, NULL),
+                     HURRAY_ERR_INDEX_OUT_OF_BOUNDS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scheme_alone_goes_there_and_back),
+        cmocka_unit_test(a_scheme_alone_is_checked),
+        cmocka_unit_test(a_scheme_alone_is_checked_against_pages),
+        cmocka_unit_test(sizes_of_parameter_buffers_can_be_asked_for),
         cmocka_unit_test(round_trip_keeps_everything),
         cmocka_unit_test(the_section_is_as_the_spec_lays_it_out),
         cmocka_unit_test(a_section_cut_short_is_refused),

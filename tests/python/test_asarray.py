@@ -300,6 +300,23 @@ def test_array_protocols_that_break():
         hurray.asarray(Copies(), copy=False)
 
 
+def test_the_native_protocol_alone():
+    """The rest of it stands in test_native_protocol.py."""
+
+    class Native:
+        def __hurray__(self, stream=None):
+            return hurray.asarray([1.0, 2.0]).__hurray__(stream)
+
+    assert hurray.asarray(Native()).shape == (2,)
+
+    class Nothing:
+        def __hurray__(self, stream=None):
+            return None
+
+    with pytest.raises(hurray.BufferError, match="__hurray__"):
+        hurray.asarray(Nothing())
+
+
 # ---- numbers ----
 
 

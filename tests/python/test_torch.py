@@ -325,8 +325,6 @@ def make_nested():
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: torch.eye(3).to_sparse(), "sparse_coo"),
-        (lambda: torch.eye(3).to_sparse_csr(), "sparse_csr"),
         (lambda: torch.eye(4).to_sparse_bsr((2, 2)), "sparse_bsr"),
         (make_quantized, r"quantized.*\.int_repr\(\)"),
         (make_nested, r"nested.*\.unbind\(\)"),

@@ -40,7 +40,7 @@ bool layout_read_u64(CoreState *state, PyObject *value, const char *name, uint64
     if (argument_as_u64(value, name, out)) return true;
     if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
     PyErr_Clear();
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected 0 to 2**64 - 1", name, value);
+    argument_refuse(state->InvalidDescriptorError, name, value, "0 to 2**64 - 1");
     return false;
 }
 
@@ -50,7 +50,7 @@ bool layout_read_u32(CoreState *state, PyObject *value, const char *name, uint32
     if (!argument_as_i64(value, name, &number, &overflow)) return false;
     *out = (uint32_t)number;
     if (overflow == 0 && number >= 0 && number <= UINT32_MAX) return true;
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected 0 to 2**32 - 1", name, value);
+    argument_refuse(state->InvalidDescriptorError, name, value, "0 to 2**32 - 1");
     return false;
 }
 
@@ -58,8 +58,7 @@ static bool read_i64(CoreState *state, PyObject *value, const char *name, int64_
     int overflow;
     if (!argument_as_i64(value, name, out, &overflow)) return false;
     if (overflow == 0) return true;
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected a number of 64 bits", name,
-                 value);
+    argument_refuse(state->InvalidDescriptorError, name, value, "a number of 64 bits");
     return false;
 }
 

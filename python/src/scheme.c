@@ -135,8 +135,9 @@ static bool read_number(CoreState *state, PyObject *value, const char *name, int
     int overflow;
     if (!argument_as_i64(value, name, out, &overflow)) return false;
     if (overflow == 0 && *out >= least && *out <= most) return true;
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected %lld to %lld", name, value,
-                 (long long)least, (long long)most);
+    char expected[64];
+    PyOS_snprintf(expected, sizeof expected, "%lld to %lld", (long long)least, (long long)most);
+    argument_refuse(state->InvalidDescriptorError, name, value, expected);
     return false;
 }
 

@@ -14,7 +14,7 @@ static bool read_u8(CoreState *state, PyObject *value, const char *name, uint8_t
     if (!layout_read_u32(state, value, name, &number)) return false;
     *out = (uint8_t)number;
     if (number <= UINT8_MAX) return true;
-    PyErr_Format(state->InvalidDescriptorError, "%s is %R; expected 0 to 255", name, value);
+    argument_refuse(state->InvalidDescriptorError, name, value, "0 to 255");
     return false;
 }
 

@@ -81,8 +81,8 @@ static bool read_byte_offset(CoreState *state, PyObject *object, uint64_t *out) 
     if (object == NULL || argument_as_u64(object, "byte_offset", out)) return true;
     if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
     PyErr_Clear();
-    PyErr_Format(state->InvalidDescriptorError,
-                 "byte_offset is %R; expected an integer from 0 below 2^64", object);
+    argument_refuse(state->InvalidDescriptorError, "byte_offset", object,
+                    "an integer from 0 below 2^64");
     return false;
 }
 

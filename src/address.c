@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "checked.h"
 #include "dense.h"
 #include "fail.h"
 #include "layout.h"
@@ -51,6 +52,28 @@ static HurrayStatus check_computed(const HurrayDescriptorFields *fields, const L
     return HURRAY_OK;
 }
 
+/* Σ index[k] · strides[k]. Extents that are dynamic, or bits that fill exabytes, can take it out of
+ * the range of i64. */
+static HurrayStatus sum_strides(const HurrayDescriptorFields *fields, const uint64_t *index,
+                                const int64_t *strides, int64_t *out_offset) {
+    uint64_t forward = 0, backward = 0, step;
+    bool fits = true;
+    for (uint32_t k = 0; k < fields->rank && fits; k++) {
+        uint64_t *sum = strides[k] < 0 ? &backward : &forward;
+        fits = checked_mul_u64(index[k], magnitude_i64(strides[k]), &step) &&
+               checked_add_u64(*sum, step, sum);
+    }
+    bool is_negative = backward > forward;
+    uint64_t distance = is_negative ? backward - forward : forward - backward;
+    if (!fits || distance > (uint64_t)INT64_MAX) {
+        return hri_fail(HURRAY_ERR_UNSUPPORTED,
+                        "layout %s: the element offset of this index is 2^63 or more",
+                        hurray_layout_name(fields->layout.tag));
+    }
+    *out_offset = is_negative ? -(int64_t)distance : (int64_t)distance;
+    return HURRAY_OK;
+}
+
 HurrayStatus hurray_address_offset(const HurrayDescriptorFields *fields, const uint64_t *index,
                                    int64_t *out_offset) {
     if (fields == NULL) return hri_fail_null("fields");
@@ -67,10 +90,7 @@ HurrayStatus hurray_address_offset(const HurrayDescriptorFields *fields, const u
         *out_offset = kind->offset(fields, index);
         return HURRAY_OK;
     }
-    uint64_t offset = 0; /* modulo 2^64: the sum fits i64, its parts need not */
-    for (uint32_t k = 0; k < fields->rank; k++) offset += index[k] * (uint64_t)strides[k];
-    *out_offset = (int64_t)offset;
-    return HURRAY_OK;
+    return sum_strides(fields, index, strides, out_offset);
 }
 
 /* Finds the index at an offset where the layout is one of digits; *found tells whether there is. */

@@ -11,13 +11,14 @@
 #include "quantization.h"
 #include "sections.h"
 
-/* A permissive reader carries elements of a type it does not know; their width stays 0. */
+/* A permissive reader carries elements of a type it does not know. */
 static bool is_carried_type(const HurrayDescriptorFields *fields) {
     return fields->permissive && hurray_element_type_is_reserved(fields->type_tag);
 }
 
 static HurrayStatus check_type(const HurrayDescriptorFields *fields, HurrayPacking *packing) {
-    *packing = (HurrayPacking){0, 0, 0};
+    /* Elements of unknown width count as 0 bytes: what does not depend on it is checked. */
+    *packing = (HurrayPacking){.bits = 0, .group_elements = 1, .group_bytes = 0};
     bool is_private = hurray_element_type_is_private(fields->type_tag);
     bool is_known = hurray_element_type_from_tag(fields->type_tag) != NULL;
     if (!is_private && !is_known && !is_carried_type(fields)) {
@@ -169,7 +170,7 @@ static HurrayStatus check_form(const HurrayDescriptorFields *fields, const Layou
 /* That each of the layout's buffers holds what the shape reaches. */
 static HurrayStatus check_sizes(const HurrayDescriptorFields *fields, const LayoutKind *kind,
                                 HurrayPacking packing) {
-    if (kind->required_bytes == NULL || packing.bits == 0) return HURRAY_OK;
+    if (kind->required_bytes == NULL) return HURRAY_OK;
     uint64_t required[HURRAY_MAX_BUFFERS];
     uint32_t count = hri_layout_buffer_count(kind, fields->rank);
     HurrayStatus status = kind->required_bytes(fields, packing, required);

@@ -19,8 +19,9 @@ typedef struct HurrayElementPlace {
 /*
  * The linear element offset of `index` (u64[rank]) in a tensor of a dense layout (row-major,
  * column-major, strided, tiled, Morton, Hilbert), relative to byte_offset.
- * HURRAY_ERR_INDEX_OUT_OF_BOUNDS naming the dimension; HURRAY_ERR_UNSUPPORTED for other layouts;
- * HURRAY_ERR_INVALID_LAYOUT where it depends on a dynamic dimension. `fields` must be valid.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS naming the dimension; HURRAY_ERR_UNSUPPORTED for other layouts,
+ * and for strides that lead 2^63 elements away or further; HURRAY_ERR_INVALID_LAYOUT where it
+ * depends on a dynamic dimension. `fields` must be valid.
  */
 HURRAY_API HurrayStatus hurray_address_offset(const HurrayDescriptorFields *fields,
                                               const uint64_t *index, int64_t *out_offset);

@@ -112,6 +112,40 @@ static void quantization_padding_counts_in_packed_strides(void **state) {
     assert_memory_equal(strides, col_major, sizeof col_major);
 }
 
+/* Along a dynamic dimension every index is in bounds; bits of 2^61 bytes are 2^64. */
+static void offsets_beyond_63_bits_do_not_wrap(void **state) {
+    (void)state;
+    uint64_t shape[2] = {HURRAY_DYNAMIC, 4}, index[2] = {UINT64_C(1) << 40, 1};
+    int64_t strides[2] = {INT64_C(1) << 22, -2}, offset = 77;
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_BOOL,
+        .rank = 2,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_STRIDED, .strides = strides},
+    };
+    expect_ok(hurray_address_offset(&fields, index, &offset));
+    assert_int_equal(offset, (INT64_C(1) << 62) - 2);
+    offset = 77;
+    for (uint32_t shift = 23; shift < 62; shift++) {
+        for (int sign = -1; sign <= 1; sign += 2) {
+            strides[0] = sign * (INT64_C(1) << shift);
+            strides[1] = 2 * sign;
+            expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_address_offset(&fields, index, &offset));
+            expect_message("2^63");
+        }
+    }
+    fields.layout = (HurrayLayout){HURRAY_LAYOUT_ROW_MAJOR, {NULL}};
+    shape[0] = index[0] = UINT64_MAX - 1;
+    shape[1] = 1;
+    index[0] -= 1;
+    index[1] = 0;
+    expect_failure(HURRAY_ERR_UNSUPPORTED, hurray_address_offset(&fields, index, &offset));
+    assert_int_equal(offset, 77);
+    index[0] = INT64_MAX;
+    expect_ok(hurray_address_offset(&fields, index, &offset));
+    assert_true(offset == INT64_MAX);
+}
+
 /* A permissive reader lets padding be left out. Where elements lie then, nobody knows. */
 static void without_their_padding_elements_have_no_place(void **state) {
     (void)state;
@@ -190,6 +224,7 @@ static void what_has_no_offset(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(offsets_beyond_63_bits_do_not_wrap),
         cmocka_unit_test(offsets_are_sums_of_strides),
         cmocka_unit_test(places_count_bits_from_byte_offset),
         cmocka_unit_test(places_of_private_types),

@@ -19,13 +19,15 @@ enum {
 
 static uint64_t choose(void *context, uint64_t bound) { return random_below(context, bound); }
 
-static const HurrayExtensionType three_bytes = {.bit_width = 24, .packing_factor = 1};
+static const HurrayExtensionType three_bytes = {.bit_width = 24, .packing_factor = 1},
+                                 five_bytes = {.bit_width = 40, .packing_factor = 1};
 
-/* A type of each width: 1, 2, 4, 6, 8, 16, 32, 64 and 128 bits, and a private one of 24. */
+/* A type of each width: 1, 2, 4, 6, 8, 16, 32, 64 and 128 bits, and private ones of 24 and 40. */
 static const uint8_t types[] = {
-    HURRAY_TYPE_BOOL,     HURRAY_TYPE_UINT2,         HURRAY_TYPE_INT4,    HURRAY_TYPE_FLOAT6_E2M3,
-    HURRAY_TYPE_UINT8,    HURRAY_TYPE_FLOAT16,       HURRAY_TYPE_FLOAT32, HURRAY_TYPE_INT64,
-    HURRAY_TYPE_FLOAT128, HURRAY_TYPE_PRIVATE_FIRST,
+    HURRAY_TYPE_BOOL,          HURRAY_TYPE_UINT2,        HURRAY_TYPE_INT4,
+    HURRAY_TYPE_FLOAT6_E2M3,   HURRAY_TYPE_UINT8,        HURRAY_TYPE_FLOAT16,
+    HURRAY_TYPE_FLOAT32,       HURRAY_TYPE_INT64,        HURRAY_TYPE_FLOAT128,
+    HURRAY_TYPE_PRIVATE_FIRST, HURRAY_TYPE_PRIVATE_LAST,
 };
 #define TYPE_COUNT (sizeof types / sizeof types[0])
 
@@ -60,8 +62,11 @@ static void make_side(uint64_t *random, uint8_t type, uint32_t kind, const uint6
         .shape = shape,
         .layout = side->layout.layout,
         .buffer_count = 1,
-        .extension_type = hurray_element_type_is_private(type) ? &three_bytes : NULL,
     };
+    if (hurray_element_type_is_private(type)) {
+        side->fields.extension_type =
+            type == HURRAY_TYPE_PRIVATE_FIRST ? &three_bytes : &five_bytes;
+    }
     find_byte_offset(random, side);
     side->size = side->required + (random_below(random, 2) == 0 ? 0 : MARGIN);
     side->bytes = malloc((size_t)side->size + 1);
@@ -522,6 +527,15 @@ static void tensors_that_cannot_be(void **state) {
     expect_failure(HURRAY_ERR_OUT_OF_MEMORY,
                    hurray_tensor_to_layout(tensor, &columns, &nothing, &out));
     assert_int_equal(calls, 1);
+    assert_null(out);
+    hurray_tensor_release(tensor);
+    free(from.bytes);
+
+    make_side(&random, HURRAY_TYPE_INT4, 0, shape, 0, &from);
+    tensor = tensor_over(&from, NULL);
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT,
+                   hurray_tensor_to_layout(tensor, &columns, NULL, &out));
+    expect_message("rank is 0");
     assert_null(out);
     hurray_tensor_release(tensor);
     free(from.bytes);

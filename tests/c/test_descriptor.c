@@ -798,6 +798,33 @@ static void required_bytes_are_the_least_accepted(void **state) {
     assert_int_equal(required, 124);
 }
 
+/* Of a type that a permissive reader carries only the width is unknown: whatever does not depend on
+ * it holds. */
+static void carried_types_have_index_buffers_and_ranges(void **state) {
+    (void)state;
+    uint64_t shape[2] = {4, 8};
+    HurrayBufferHandle buffers[2] = {{.alignment = 64}, {.byte_size = 7 * 2 * 8, .alignment = 64}};
+    HurrayDescriptorFields fields = {
+        .type_tag = 0xAA,
+        .rank = 2,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_COO, .sparse = {.nnz = 7}},
+        .buffer_count = 2,
+        .buffers = buffers,
+        .permissive = true,
+    };
+    expect_ok(hurray_descriptor_validate(&fields));
+    buffers[1].byte_size -= 1;
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_descriptor_validate(&fields));
+    expect_message("buffer 1 (indices)");
+    const int64_t strides[2] = {INT64_MAX, INT64_MAX};
+    fields.layout = (HurrayLayout){.tag = HURRAY_LAYOUT_STRIDED, .strides = strides};
+    fields.buffer_count = 1;
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_descriptor_validate(&fields));
+    fields.layout.strides = (const int64_t[]){-8, 1};
+    expect_ok(hurray_descriptor_validate(&fields));
+}
+
 /* A partial last block counts as a whole one, to the end of the range. */
 static void blocks_that_overflow_when_padded(void **state) {
     (void)state;
@@ -856,6 +883,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(authors_owe_the_nnz_of_the_layout),
         cmocka_unit_test(the_worked_example_both_ways),
+        cmocka_unit_test(carried_types_have_index_buffers_and_ranges),
         cmocka_unit_test(samples_survive_the_wire),
         cmocka_unit_test(bytes_after_the_descriptor_are_not_looked_at),
         cmocka_unit_test(every_truncation_is_refused),

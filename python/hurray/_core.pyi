@@ -3,7 +3,17 @@
 import builtins
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, Protocol, SupportsIndex, TypeAlias, final, overload
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    final,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -674,7 +684,6 @@ class Tensor:
         copy: _Bool | None = None,
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
-    def __hurray__(self, stream: Any = None) -> CapsuleType: ...
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __copy__(self) -> Tensor: ...
@@ -803,9 +812,8 @@ def _from_components(
 ) -> Tensor | Literal["duplicate", "index_order"]: ...
 def from_hurray(obj: _HurrayProducer) -> Tensor: ...
 def from_dlpack(
-    x: _DLPackProducer, /, *, device: Device | None = None, copy: _Bool | None = None
+    x: _DLPackProducer, *, device: Device | None = None, copy: _Bool | None = None
 ) -> Tensor: ...
-def from_hurray(obj: _HurrayProducer) -> Tensor: ...
 
 @final
 class aligned_allocator:

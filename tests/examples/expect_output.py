@@ -1,6 +1,6 @@
 """Runs an example and compares what it prints, and its exit status, with what is expected.
 
-    expect_output.py STATUS EXPECTED-FILE PROGRAM [ARGUMENT]...
+expect_output.py STATUS EXPECTED-FILE PROGRAM [ARGUMENT]...
 """
 
 import difflib

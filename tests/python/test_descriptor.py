@@ -183,7 +183,6 @@ def test_a_private_layout_survives_pickling():
     assert pickle.loads(pickle.dumps(t.descriptor)) == t.descriptor == carried
 
 
-
 @pytest.mark.parametrize("argument", [None, 3, "HRRY", [72, 82]])
 def test_other_things_are_not_decoded(argument):
     with pytest.raises(TypeError):

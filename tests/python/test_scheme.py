@@ -182,9 +182,7 @@ def test_bad_values(make, message):
 def test_the_greatest_block_size_is_a_matter_of_the_tensor():
     scheme = PerBlockAffine.symmetric(0, 2**31, 1, hurray.float32)
     with pytest.raises(InvalidDescriptorError, match="block_size 2147483648"):
-        hurray.Tensor(
-            bytes(4), hurray.int8, (4,), quantization=scheme, aux_buffers=[bytes(4)]
-        )
+        hurray.Tensor(bytes(4), hurray.int8, (4,), quantization=scheme, aux_buffers=[bytes(4)])
 
 
 TYPES = [

@@ -320,14 +320,20 @@ def test_measures_of_small_floats_and_levels():
     np = pytest.importorskip("numpy")
     scheme = hurray.NF4(0, 8, 1)
     t = hurray.Tensor(
-        b"\x70\xf7\x77\x77", hurray.dtype.uint4, (8,), quantization=scheme,
+        b"\x70\xf7\x77\x77",
+        hurray.dtype.uint4,
+        (8,),
+        quantization=scheme,
         aux_buffers=[struct.pack("<f", 2)],
     )
     check_measures(Statistics.compute(t), [-2, 0, 0, 2, 0, 0, 0, 0])
     pytest.importorskip("ml_dtypes")
     data = np.full(32, 0x38, np.uint8)  # 1.0
     t = hurray.Tensor(
-        data, hurray.dtype.float8_e4m3, (32,), quantization=hurray.MXFP(0, 16, 1),
+        data,
+        hurray.dtype.float8_e4m3,
+        (32,),
+        quantization=hurray.MXFP(0, 16, 1),
         aux_buffers=[bytes([127, 130])],
     )
     check_measures(Statistics.compute(t), [1] * 16 + [8] * 16)
@@ -366,9 +372,7 @@ def test_what_is_not_measured():
         hurray.Tensor(bytes(4), private, (4,), extension_type=ExtensionType(bit_width=8)),
         hurray.Tensor(bytes(4), hurray.int8, (None,)),
         hurray.Tensor(bytes(4), hurray.int8, (4,), hurray.device.cuda),
-        hurray.Tensor(
-            bytes(4), hurray.int8, (4, 1, 1), layout=paged, aux_buffers=[b"", bytes(4)]
-        ),
+        hurray.Tensor(bytes(4), hurray.int8, (4, 1, 1), layout=paged, aux_buffers=[b"", bytes(4)]),
         hurray.Tensor(bytes(4), hurray.int8, (4,), layout=hurray.PrivateExtensionLayout(0xF0, 0)),
         hurray.Tensor(bytes(16), hurray.dtype.float128, (1,)),
     ]
@@ -376,7 +380,7 @@ def test_what_is_not_measured():
         with pytest.raises(hurray.UnsupportedError):
             Statistics.compute(t)
     for other in ([1.0], None, b""):
-        with pytest.raises(TypeError, match="hurray.Tensor"):
+        with pytest.raises(TypeError, match=r"hurray.Tensor"):
             Statistics.compute(other)
 
 

@@ -182,19 +182,19 @@ def test_short_buffers_of_paged_and_quantized_tensors():
         return Tensor(buffers[0], hurray.int8, (9, 2, 4), layout=PAGED, aux_buffers=aux, **more)
 
     make(*PAGED_BUFFERS)
-    with pytest.raises(BufferError, match="page_pool.*159.*160"):
+    with pytest.raises(BufferError, match=r"page_pool.*159.*160"):
         make(bytes(159), *PAGED_BUFFERS[1:])
-    with pytest.raises(BufferError, match="seq_ptr.*11.*12"):
+    with pytest.raises(BufferError, match=r"seq_ptr.*11.*12"):
         make(*PAGED_BUFFERS[:2], bytes(11))
     scheme = PerBlockAffine.asymmetric(0, 4, 3, 4, hurray.float16)
     make(*PAGED_BUFFERS, bytes(40), bytes(80), quantization=scheme)
-    with pytest.raises(BufferError, match="buffer 3 \\(scales\\) has 39 .* exactly 40"):
+    with pytest.raises(BufferError, match=r"buffer 3 \\(scales\\) has 39 .* exactly 40"):
         make(*PAGED_BUFFERS, bytes(39), bytes(80), quantization=scheme)
-    with pytest.raises(BufferError, match="buffer 4 \\(zero points\\) has 81 .* exactly 80"):
+    with pytest.raises(BufferError, match=r"buffer 4 \\(zero points\\) has 81 .* exactly 80"):
         make(*PAGED_BUFFERS, bytes(40), bytes(81), quantization=scheme)
     shared = PerBlockAffine.asymmetric(0, 4, 3, 3, hurray.float16)
     make(*PAGED_BUFFERS, bytes(120), quantization=shared)
-    with pytest.raises(BufferError, match="scales and zero points.*119.*120"):
+    with pytest.raises(BufferError, match=r"scales and zero points.*119.*120"):
         make(*PAGED_BUFFERS, bytes(119), quantization=shared)
 
 
@@ -304,7 +304,7 @@ def test_buffers_are_checked_in_their_order():
 
 
 def test_a_byte_offset_past_the_end():
-    with pytest.raises(BufferError, match="needs? 9|need 9"):
+    with pytest.raises(BufferError, match=r"needs? 9|need 9"):
         dense(byte_offset=1)
     with pytest.raises(BufferError, match="byte_offset 9"):
         dense(layout=PrivateExtensionLayout(0xF0, 0), byte_offset=9)
@@ -354,7 +354,7 @@ def test_none_means_the_default():
 
 
 def test_layouts_that_a_tensor_cannot_have():
-    with pytest.raises(UnsupportedError, match="hurray.Composite"):
+    with pytest.raises(UnsupportedError, match=r"hurray.Composite"):
         dense(layout=CompositeLayout("group", 2))
     with pytest.raises(UnsupportedError, match="unknown layout"):
         dense(layout=UnknownLayout(0x20, b"raw"))
@@ -366,7 +366,7 @@ def test_private_types_and_layouts():
     assert t.dtype is PRIVATE
     assert t.extension_type == section == t.descriptor.extension_type
     assert t.nbytes == 12
-    with pytest.raises(BufferError, match="11 bytes.*need 12"):
+    with pytest.raises(BufferError, match=r"11 bytes.*need 12"):
         Tensor(bytes(11), PRIVATE, (4,), extension_type=section)
     layout = PrivateExtensionLayout(0xF3, 1, b"abc")
     t = dense(layout=layout, aux_buffers=[b"any", b"number"])
@@ -467,9 +467,7 @@ def test_components_of_quantized_packed_private_and_dynamic_tensors():
         bytes(6), PRIVATE, (9,), layout=CooLayout(3), aux_buffers=aux, extension_type=section
     )
     assert (t.values.dtype, t.values.extension_type) == (PRIVATE, section)
-    t = Tensor(
-        b"", hurray.int8, (None, 3), layout=CsrLayout(0), aux_buffers=[b"", u64(0, 0, 0)]
-    )
+    t = Tensor(b"", hurray.int8, (None, 3), layout=CsrLayout(0), aux_buffers=[b"", u64(0, 0, 0)])
     assert t.row_ptr.shape == (3,)
 
 

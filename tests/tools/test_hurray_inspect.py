@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """hurray-inspect from outside: what it prints, what it complains of, and its exit status.
 
-    test_hurray_inspect.py PROGRAM VECTORS
+test_hurray_inspect.py PROGRAM VECTORS
 """
 
 import os

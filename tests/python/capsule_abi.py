@@ -71,7 +71,7 @@ def _python_function(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_get_context = _python_function("PyCapsule_GetContext", ctypes.c_void_p, ctypes.py_object)
+get_context = _python_function("PyCapsule_GetContext", ctypes.c_void_p, ctypes.py_object)
 set_context = _python_function(
     "PyCapsule_SetContext", ctypes.c_int, ctypes.py_object, ctypes.c_void_p
 )
@@ -86,7 +86,7 @@ class Reading:
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
         self.list = ListHead.from_address(capsule_pointer(capsule))
-        self.context = ContextHead.from_address(_get_context(capsule))
+        self.context = ContextHead.from_address(get_context(capsule))
         self.records = [
             Record.from_buffer_copy(self.list.records[i]) for i in range(self.list.length)
         ]
@@ -107,7 +107,7 @@ def addresses(tensor: Any) -> list[int | None]:
 
 def take(capsule: Any) -> tuple[int, int]:
     """Consumes a capsule as a C consumer does: list and context, which the caller must release."""
-    pointers = capsule_pointer(capsule), _get_context(capsule)
+    pointers = capsule_pointer(capsule), get_context(capsule)
     rename_capsule(capsule, USED)
     return pointers
 

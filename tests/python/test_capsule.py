@@ -15,66 +15,22 @@ import threading
 import leaks
 import numpy as np
 import pytest
+from capsule_abi import NAME, USED, ContextHead, ListHead, Record, get_context, set_context
 from dlpack_abi import Producer as DLPackProducer
 from dlpack_abi import aligned, capsule_name, capsule_pointer, new_capsule, rename_capsule
 
 import hurray
 from hurray import ColMajorLayout, Descriptor, StridedLayout, Tensor, float32
 
-NAME, USED = "hurray_tensor", "used_hurray_tensor"
 DATA = bytes(range(48))
 VECTORS = pathlib.Path(__file__).parent.parent / "vectors" / "valid"
-
-
-class Record(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("byte_size", ctypes.c_uint64),
-        ("alignment", ctypes.c_uint32),
-        ("device_tag", ctypes.c_uint8),
-        ("sync_mode", ctypes.c_uint8),
-        ("memory_class", ctypes.c_uint8),
-        ("flags", ctypes.c_uint8),
-        ("device_id", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class ListHead(ctypes.Structure):
-    _fields_ = [
-        ("magic", ctypes.c_char * 8),
-        ("abi_version", ctypes.c_uint32),
-        ("struct_size", ctypes.c_uint32),
-        ("length", ctypes.c_uint64),
-        ("records", ctypes.POINTER(Record)),
-        ("release", ctypes.c_void_p),
-    ]
-
-
-class ContextHead(ctypes.Structure):
-    _fields_ = [
-        ("magic", ctypes.c_char * 8),
-        ("abi_version", ctypes.c_uint32),
-        ("struct_size", ctypes.c_uint32),
-        ("descriptor", ctypes.c_void_p),
-        ("descriptor_length", ctypes.c_uint64),
-        ("release", ctypes.c_void_p),
-    ]
-
-
-_get_context = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
-    ("PyCapsule_GetContext", ctypes.pythonapi)
-)
-_set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCapsule_SetContext", ctypes.pythonapi)
-)
 
 
 def heads(capsule) -> tuple[ListHead, ContextHead]:
     """What a consumer that links nothing sees."""
     return (
         ListHead.from_address(capsule_pointer(capsule)),
-        ContextHead.from_address(_get_context(capsule)),
+        ContextHead.from_address(get_context(capsule)),
     )
 
 
@@ -123,7 +79,7 @@ class Foreign:
 
     def __hurray__(self, stream=None):
         self.capsules.append(new_capsule(ctypes.addressof(self.list), NAME))
-        _set_context(self.capsules[-1], ctypes.addressof(self.context))
+        set_context(self.capsules[-1], ctypes.addressof(self.context))
         return self.capsules[-1]
 
 

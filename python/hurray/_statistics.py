@@ -179,7 +179,7 @@ def _parameter_count(tensor: Tensor, scheme: PerChannelAffine | PerBlockAffine |
         return extent
     if 0 in shape:
         return 0
-    return math.prod(shape) // extent * -(-extent // scheme.block_size)
+    return int(math.prod(shape) // extent * -(-extent // scheme.block_size))
 
 
 def _parameter_index(
@@ -192,12 +192,13 @@ def _parameter_index(
     coordinates = _coordinates(tensor)
     if isinstance(scheme, PerChannelAffine):
         return coordinates[scheme.axis]
-    outer = np.zeros((), np.int64)
+    outer: Array = np.zeros((), np.int64)
     for k, index in enumerate(coordinates):
         if k != scheme.axis:
             outer = outer * shape[k] + index
     blocks = -(-shape[scheme.axis] // scheme.block_size)
-    return outer * blocks + coordinates[scheme.axis] // scheme.block_size
+    index = outer * blocks + coordinates[scheme.axis] // scheme.block_size
+    return np.asarray(index)
 
 
 def _coordinates(tensor: Tensor) -> list[Array]:
@@ -225,8 +226,8 @@ def _expand(pointers: Tensor, extent: int) -> Array:
     """The number of the slice that each entry is in."""
     import numpy as np
 
-    lengths = np.diff(pointers.to_numpy().astype(np.int64))
-    return np.repeat(np.arange(extent), lengths)
+    entries = pointers.to_numpy().astype(np.int64)
+    return np.repeat(np.arange(extent), entries[1:] - entries[:-1])
 
 
 def _fibers(tensor: Tensor, mode_order: tuple[int, ...]) -> list[Array]:

@@ -610,7 +610,7 @@ PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *devic
 
 PyDoc_STRVAR(
     from_dlpack_doc,
-    "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
+    "from_dlpack($module, x, *, device=None, copy=None)\n--\n\n"
     "A Tensor over the memory of any DLPack producer (spec 8.6).\n\n"
     "On the CPU the memory is shared when its address is 64-aligned, otherwise copied into\n"
     "aligned memory; copy=False raises CopyRequiredError instead, copy=True always copies.\n"

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include <hurray/descriptor.h>
 #include <hurray/element_type.h>
 #include <hurray/shape.h>
 

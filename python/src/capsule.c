@@ -70,7 +70,7 @@ static PyObject *tensor_hurray(PyObject *self, PyObject *const *args, Py_ssize_t
 
 PyMethodDef capsule_tensor_methods[] = {
     {"__hurray__", CORE_METHOD(tensor_hurray), METH_FASTCALL | METH_KEYWORDS, hurray_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ---- consumer ---- */
@@ -180,7 +180,7 @@ static PyObject *from_hurray(PyObject *module, PyObject *const *args, Py_ssize_t
 
 static PyMethodDef functions[] = {
     {"from_hurray", CORE_METHOD(from_hurray), METH_FASTCALL | METH_KEYWORDS, from_hurray_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int capsule_setup(PyObject *module, CoreState *state) {

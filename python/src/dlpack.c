@@ -204,7 +204,7 @@ static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused) {
 PyMethodDef dlpack_tensor_methods[] = {
     {"__dlpack__", CORE_METHOD(tensor_dlpack), METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ---- consumer: managed tensors ---- */
@@ -762,7 +762,7 @@ static const HurrayDLPackExchangeAPI exchange_api = {
 
 static PyMethodDef functions[] = {
     {"from_dlpack", CORE_METHOD(from_dlpack), METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int dlpack_setup(PyObject *module, CoreState *state) {

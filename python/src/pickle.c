@@ -250,7 +250,7 @@ PyMethodDef pickle_tensor_methods[] = {
     {"__copy__", tensor_copy, METH_NOARGS, copy_doc},
     {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
     {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ---- in: nothing in a pickle is believed ---- */
@@ -437,7 +437,7 @@ static PyObject *restore_tensor(PyObject *module, PyObject *const *args, Py_ssiz
 
 static PyMethodDef functions[] = {
     {"_restore_tensor", CORE_METHOD(restore_tensor), METH_FASTCALL | METH_KEYWORDS, restore_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int pickle_setup(PyObject *module, CoreState *state) {

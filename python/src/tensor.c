@@ -275,7 +275,7 @@ static PyMethodDef own_methods[] = {
     {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
     {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
     {"_reinterpret", tensor_reinterpret, METH_O, reinterpret_doc},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 #define SECTION(name) (void *)(uintptr_t)#name
@@ -308,7 +308,7 @@ static PyGetSetDef own_getset[] = {
     {"readonly", get_readonly, NULL, "Whether the memory must not be written.", NULL},
     {"T", get_transpose, NULL,
      "The transpose of a matrix, sharing its memory; ValueError unless ndim is 2.", NULL},
-    {NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 PyDoc_STRVAR(
@@ -330,7 +330,7 @@ PyDoc_STRVAR(
 
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, NULL},
-    {NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */

@@ -27,13 +27,10 @@
     X(__dlpack_c_exchange_api__) \
     X(__dlpack_device__)         \
     X(__hurray__)                \
-    X(astype)                    \
     X(copy)                      \
-    X(device)                    \
     X(dl_device)                 \
     X(is_conj)                   \
     X(is_neg)                    \
-    X(dtype)                     \
     X(max_version)               \
     X(requires_grad)             \
     X(stream)
@@ -265,11 +262,6 @@ static inline bool tensor_check(CoreState *state, PyObject *object) {
 /* Whether it is a Tensor of any interpreter's module, where no state is at hand to ask. */
 bool tensor_is_any(PyObject *object);
 
-/* A copy of the bytes in memory of our own; on another device than the CPU it stands in for it. NULL
- * with an exception. */
-HurrayBuffer *tensor_new_buffer(CoreState *state, const void *bytes, size_t size,
-                                HurrayDevice device);
-
 static inline HurrayTensor *tensor_of(PyObject *self) { return ((TensorObject *)self)->tensor; }
 
 /*
@@ -325,9 +317,7 @@ extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
 /* ---- capsule.c ---- */
 
 int capsule_setup(PyObject *module, CoreState *state);
-/* Whether type(object) has __hurray__. */
-bool capsule_is_producer(CoreState *state, PyObject *object);
-/* from_hurray(object) of such an object. */
+/* from_hurray(object) */
 PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
 extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
 

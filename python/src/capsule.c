@@ -120,13 +120,9 @@ static bool take_renamed(CoreState *state, PyObject *capsule, Content *out) {
 /* The same with no other thread of ours in between, where there is no GIL that sees to it. */
 static bool take(CoreState *state, PyObject *capsule, Content *out) {
     bool taken;
-#ifdef Py_GIL_DISABLED
-    Py_BEGIN_CRITICAL_SECTION(capsule);
+    CORE_LOCK(capsule);
     taken = take_renamed(state, capsule, out);
-    Py_END_CRITICAL_SECTION();
-#else
-    taken = take_renamed(state, capsule, out);
-#endif
+    CORE_UNLOCK();
     return taken;
 }
 

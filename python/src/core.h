@@ -4,6 +4,9 @@
  *
  * Nothing here is static and mutable: state hangs on the module, so that every interpreter has its
  * own. Types cannot be subclassed, which makes Py_TYPE(self) the exact type and its state ours.
+ *
+ * Threads may run at the same time. Objects do not change once they are made, nor does the state
+ * once the module is there, but for the few fields that are atomic.
  */
 #ifndef HURRAY_PYTHON_CORE_H
 #define HURRAY_PYTHON_CORE_H
@@ -12,10 +15,26 @@
 #include <Python.h>
 
 #include <hurray/hurray.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
 #define CORE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
+/* ---- threads ---- */
+
+/*
+ * Around statements that no two threads may run at once with the same `object`. With a GIL that is
+ * so anyway; without, the object's own lock is held. Nothing in between waits, runs Python code or
+ * jumps out.
+ */
+#ifdef Py_GIL_DISABLED
+#define CORE_LOCK(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define CORE_UNLOCK() Py_END_CRITICAL_SECTION()
+#else
+#define CORE_LOCK(object) {
+#define CORE_UNLOCK() }
+#endif
 
 /* ---- module state ---- */
 
@@ -83,9 +102,9 @@ typedef struct CoreState {
 
     /* numpy.c */
     PyTypeObject *AlignedAllocatorType;
-    void *numpy_api;          /* NumPy's C API table, NULL until NumPy is first needed */
-    PyObject *ml_dtypes[256]; /* descr objects by tag, filled when ml_dtypes is first needed */
-    bool ml_dtypes_loaded;
+    _Atomic(void **) numpy_api; /* NumPy's C API table, NULL until NumPy is first needed */
+    PyObject *ml_dtypes[256];   /* descr objects by tag; not changed any more once it is … */
+    atomic_bool has_ml_dtypes;  /* … filled, when ml_dtypes is first needed */
 
     /* dlpack.c */
     PyObject *exchange_api;       /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
@@ -357,7 +376,7 @@ extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
 /* ---- sparse.c ---- */
 
 int sparse_setup(PyObject *module, CoreState *state);
-extern PyMethodDef sparse_tensor_methods[]; /* to_scipy */
+extern PyMethodDef sparse_tensor_methods[]; /* to_scipy, to_sparse */
 
 /* ---- pickle.c ---- */
 

@@ -297,41 +297,54 @@ static bool check_place(CoreState *state, const void *managed, bool versioned, P
     return false;
 }
 
+static void refuse_capsule(CoreState *state, PyObject *capsule) {
+    const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
+    if (!PyCapsule_CheckExact(capsule)) {
+        PyErr_Format(state->BufferError, "__dlpack__ returned %.200s; expected a capsule",
+                     Py_TYPE(capsule)->tp_name);
+    } else if (name != NULL && strncmp(name, "used_", 5) == 0) {
+        PyErr_Format(state->BufferError, "the capsule '%.100s' has been consumed already", name);
+    } else {
+        PyErr_Format(state->BufferError,
+                     "a capsule named '%.100s'; expected '" VERSIONED_NAME "' or '" LEGACY_NAME "'",
+                     name == NULL ? "(null)" : name);
+    }
+}
+
+/* Renames a capsule that is where it was asked to be, and gives what is in it; NULL with an
+ * exception. */
+static void *take_content(CoreState *state, PyObject *capsule, Place place, bool *versioned) {
+    *versioned = PyCapsule_IsValid(capsule, VERSIONED_NAME);
+    if (!*versioned && !PyCapsule_IsValid(capsule, LEGACY_NAME)) {
+        refuse_capsule(state, capsule);
+        return NULL;
+    }
+    void *content = PyCapsule_GetPointer(capsule, *versioned ? VERSIONED_NAME : LEGACY_NAME);
+    if (content == NULL || !check_place(state, content, *versioned, place) ||
+        PyCapsule_SetName(capsule, *versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
+        return NULL;
+    }
+    return content;
+}
+
 /*
  * A capsule is renamed before it is taken over, so that no other thread can take it too, and gets
  * its name back when nothing came of it.
  */
 static PyObject *import_capsule(CoreState *state, PyObject *capsule, Place place, HurrayCopy copy) {
-    bool versioned = PyCapsule_IsValid(capsule, VERSIONED_NAME);
-    if (!versioned && !PyCapsule_IsValid(capsule, LEGACY_NAME)) {
-        const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
-        if (!PyCapsule_CheckExact(capsule)) {
-            PyErr_Format(state->BufferError, "__dlpack__ returned %.200s; expected a capsule",
-                         Py_TYPE(capsule)->tp_name);
-        } else if (name != NULL && strncmp(name, "used_", 5) == 0) {
-            PyErr_Format(state->BufferError, "the capsule '%.100s' has been consumed already",
-                         name);
-        } else {
-            PyErr_Format(state->BufferError,
-                         "a capsule named '%.100s'; expected '" VERSIONED_NAME "' or '" LEGACY_NAME
-                         "'",
-                         name == NULL ? "(null)" : name);
-        }
-        return NULL;
-    }
-    const char *name = versioned ? VERSIONED_NAME : LEGACY_NAME;
-    void *pointer = PyCapsule_GetPointer(capsule, name);
-    if (pointer == NULL || !check_place(state, pointer, versioned, place) ||
-        PyCapsule_SetName(capsule, versioned ? VERSIONED_USED : LEGACY_USED) < 0) {
-        return NULL;
-    }
+    bool versioned;
+    void *content;
+    CORE_LOCK(capsule);
+    content = take_content(state, capsule, place, &versioned);
+    CORE_UNLOCK();
+    if (content == NULL) return NULL;
     HurrayTensor *tensor = NULL;
-    bool taken = versioned ? take_versioned(state, pointer, copy, &tensor)
-                           : take_legacy(state, pointer, copy, &tensor);
+    bool taken = versioned ? take_versioned(state, content, copy, &tensor)
+                           : take_legacy(state, content, copy, &tensor);
     if (taken) return tensor_wrap(state, tensor);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyCapsule_SetName(capsule, name);
+    PyCapsule_SetName(capsule, versioned ? VERSIONED_NAME : LEGACY_NAME);
     PyErr_Restore(type, value, traceback);
     return NULL;
 }
@@ -479,8 +492,13 @@ static PyObject *import_producer(CoreState *state, PyObject *producer, PyObject 
  * special methods are: no failed lookup, which most producers would pay for, makes an AttributeError.
  */
 static PyObject *exchange_capsule(CoreState *state, PyTypeObject *type) {
-    return type == NULL ? NULL
-                        : Py_XNewRef(_PyType_Lookup(type, state->names.__dlpack_c_exchange_api__));
+    PyObject *name = state->names.__dlpack_c_exchange_api__;
+    if (type == NULL) return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    return _PyType_LookupRef(type, name);
+#else
+    return Py_XNewRef(_PyType_Lookup(type, name));
+#endif
 }
 
 /*

@@ -46,16 +46,17 @@ static int check_version(void **PyArray_API) {
 
 /* NumPy's API table; NULL with ImportError. */
 static void **numpy_table(CoreState *state) {
-    if (state->numpy_api != NULL) return state->numpy_api;
+    void **table = state->numpy_api;
+    if (table != NULL) return table;
     PyObject *module = import_core_module();
     if (module == NULL) return NULL;
     PyObject *capsule = PyObject_GetAttrString(module, "_ARRAY_API");
     Py_DECREF(module);
     if (capsule == NULL) return NULL;
-    void **table = PyCapsule_GetPointer(capsule, NULL);
+    table = PyCapsule_GetPointer(capsule, NULL);
     Py_DECREF(capsule);
     if (table == NULL || check_version(table) < 0) return NULL;
-    state->numpy_api = table;
+    state->numpy_api = table; /* the same one, whoever comes first */
     return table;
 }
 
@@ -70,11 +71,12 @@ static PyObject *loaded_module(const char *name) {
 
 /* The table where somebody imported NumPy already; NULL without an exception. */
 static void **loaded_table(CoreState *state) {
-    if (state->numpy_api != NULL) return state->numpy_api;
+    void **table = state->numpy_api;
+    if (table != NULL) return table;
     PyObject *numpy = loaded_module("numpy");
     if (numpy == NULL) return NULL;
     Py_DECREF(numpy);
-    void **table = numpy_table(state);
+    table = numpy_table(state);
     if (table == NULL) PyErr_Clear(); /* half imported, or none of ours to use */
     return table;
 }
@@ -154,21 +156,20 @@ static void remember_ml_dtypes(void **PyArray_API, CoreState *state, PyObject *m
     for (size_t i = 0; i < Py_ARRAY_LENGTH(ml_types); i++) {
         found[i] = ml_descr(PyArray_API, ml_dtypes, ml_types[i].name);
     }
-    /* No Python code runs from here on; who comes second finds the first one's work. */
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(ml_types); i++) {
-        PyObject **place = &state->ml_dtypes[ml_types[i].tag];
-        if (*place == NULL) {
-            *place = (PyObject *)found[i];
-        } else {
-            Py_XDECREF(found[i]);
-        }
+    CORE_LOCK(ml_dtypes);
+    for (size_t i = 0; !state->has_ml_dtypes && i < Py_ARRAY_LENGTH(ml_types); i++) {
+        state->ml_dtypes[ml_types[i].tag] = (PyObject *)found[i];
+        found[i] = NULL;
     }
-    state->ml_dtypes_loaded = true;
+    state->has_ml_dtypes = true;
+    CORE_UNLOCK();
+    /* Another thread came first. */
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(ml_types); i++) Py_XDECREF(found[i]);
 }
 
 /* Whether ml_dtypes is there, importing it if `import`. False without an exception. */
 static bool has_ml_dtypes(void **PyArray_API, CoreState *state, bool import) {
-    if (state->ml_dtypes_loaded) return true;
+    if (state->has_ml_dtypes) return true;
     PyObject *module = import ? PyImport_ImportModule("ml_dtypes") : loaded_module("ml_dtypes");
     if (module == NULL) {
         PyErr_Clear();
@@ -766,43 +767,60 @@ static const PyDataMem_Handler aligned_handler = {
 };
 
 typedef struct AlignedAllocatorObject {
-    PyObject_HEAD PyObject *previous; /* the handler to restore; NULL while not active */
+    PyObject_HEAD atomic_bool is_taken; /* by the thread that enters it, until one has left it */
+    _Atomic(PyObject *) previous;       /* the handler to restore; NULL while not active */
 } AlignedAllocatorObject;
 
-static PyObject *allocator_enter(PyObject *self, PyObject *unused) {
-    (void)unused;
-    AlignedAllocatorObject *allocator = (AlignedAllocatorObject *)self;
-    void **PyArray_API = numpy_table(core_state_of(self));
-    if (PyArray_API == NULL) return NULL;
-    if (allocator->previous != NULL) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "this aligned_allocator is already active; nest a second one instead");
-        return NULL;
-    }
+static AlignedAllocatorObject *allocator_of(PyObject *self) {
+    return (AlignedAllocatorObject *)self;
+}
+
+/* Makes our handler NumPy's; the one before it as a new reference, NULL with an exception. */
+static PyObject *install_handler(void **PyArray_API) {
     /* NumPy reads the handler only; the capsule takes no const. */
     PyObject *handler = PyCapsule_New((void *)(uintptr_t)&aligned_handler, "mem_handler", NULL);
     if (handler == NULL) return NULL;
     PyObject *previous = PyDataMem_SetHandler(handler);
     Py_DECREF(handler);
-    if (previous == NULL) return NULL;
+    return previous;
+}
+
+static PyObject *allocator_enter(PyObject *self, PyObject *unused) {
+    (void)unused;
+    AlignedAllocatorObject *allocator = allocator_of(self);
+    void **PyArray_API = numpy_table(core_state_of(self));
+    if (PyArray_API == NULL) return NULL;
+    if (atomic_exchange(&allocator->is_taken, true)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this aligned_allocator is already active; nest a second one instead");
+        return NULL;
+    }
+    PyObject *previous = install_handler(PyArray_API);
     allocator->previous = previous;
-    return Py_NewRef(self);
+    if (previous != NULL) return Py_NewRef(self);
+    allocator->is_taken = false;
+    return NULL;
 }
 
 static PyObject *allocator_exit(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
     (void)args;
     (void)nargs;
-    AlignedAllocatorObject *allocator = (AlignedAllocatorObject *)self;
+    AlignedAllocatorObject *allocator = allocator_of(self);
     void **PyArray_API = numpy_table(core_state_of(self));
     if (PyArray_API == NULL) return NULL;
-    if (allocator->previous == NULL) {
+    PyObject *previous = atomic_exchange(&allocator->previous, NULL);
+    if (previous == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "this aligned_allocator is not active");
         return NULL;
     }
-    PyObject *ours = PyDataMem_SetHandler(allocator->previous);
-    if (ours == NULL) return NULL; /* still active: to be left once more */
+    PyObject *ours = PyDataMem_SetHandler(previous);
+    if (ours == NULL) {
+        allocator->previous = previous; /* still active: to be left once more */
+        return NULL;
+    }
     Py_DECREF(ours);
-    Py_CLEAR(allocator->previous);
+    Py_DECREF(previous);
+    allocator->is_taken = false;
     Py_RETURN_NONE;
 }
 
@@ -815,12 +833,12 @@ static PyObject *allocator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 
 static int allocator_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((AlignedAllocatorObject *)self)->previous);
+    Py_VISIT(allocator_of(self)->previous);
     return 0;
 }
 
 static int allocator_clear(PyObject *self) {
-    Py_CLEAR(((AlignedAllocatorObject *)self)->previous);
+    Py_XDECREF(atomic_exchange(&allocator_of(self)->previous, NULL));
     return 0;
 }
 

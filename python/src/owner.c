@@ -51,6 +51,13 @@ static PyThreadState *attached_state(void) {
 #endif
 }
 
+/* Whether PyGILState_Ensure attaches this thread to the main interpreter. It goes to the one that the
+ * thread was first attached to, which may be another: a thread that was started there. */
+static bool belongs_to_main(void) {
+    PyThreadState *first = PyGILState_GetThisThreadState();
+    return first == NULL || PyThreadState_GetInterpreter(first) == PyInterpreterState_Main();
+}
+
 /* Whether an interpreter still exists. A subinterpreter may have ended while a consumer's memory
  * outlived it; then there is nothing left to release. */
 static bool is_alive(const Owner *owner) {
@@ -85,7 +92,8 @@ void owner_release(void *data, void *context) {
         Py_DECREF(owner->object);
     } else if (is_finalizing()) {
         /* Attaching now would hang or kill this thread; the process is about to give all back. */
-    } else if (owner->interpreter == PyInterpreterState_Main() && attached == NULL) {
+    } else if (owner->interpreter == PyInterpreterState_Main() && attached == NULL &&
+               belongs_to_main()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         Py_DECREF(owner->object);
         PyGILState_Release(gil);

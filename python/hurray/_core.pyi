@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse  # type: ignore[import-untyped, unused-ignore]
 import torch
-from typing_extensions import Buffer, CapsuleType, Self
+from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
 __version__: Final[str]
 MIN_BUFFER_ALIGNMENT: Final = 64
@@ -139,6 +139,7 @@ class Device:
 
 # ---- layouts (spec 8.9) ----
 
+@disjoint_base
 class Layout:
     @property
     def tag(self) -> int: ...
@@ -589,10 +590,10 @@ class Tensor:
         buffer: Buffer,
         dtype: Dtype,
         shape: _Shape,
-        device: Device | None = ...,
+        device: Device | None = None,
         *,
         aux_buffers: Sequence[Buffer] | None = (),
-        layout: Layout | None = ...,
+        layout: Layout | None = None,
         quantization: _Scheme | None = None,
         statistics: Statistics | None = None,
         shard: Shard | None = None,

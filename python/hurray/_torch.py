@@ -68,8 +68,8 @@ def _check_for_torch(tensor: Tensor) -> None:
         tensor.__dlpack__(max_version=(1, 0))  # says whether there is device memory at all
 
 
-def to_torch(tensor: Tensor) -> torch.Tensor:
-    """Implements Tensor.to_torch.
+def to_torch(tensor: Tensor) -> Any:
+    """Implements Tensor.to_torch: a torch.Tensor.
 
     torch has no read-only tensors, and drops what DLPack says about it. So that nobody writes to
     memory that must not be written (a read-only mapping, the bytes of a ``bytes``), a read-only

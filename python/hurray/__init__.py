@@ -32,10 +32,10 @@ layouts             RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, 
 quantization        PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4, MXFP; decode_quantization
 other sections      Statistics, Shard, ExtensionType
 construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray; sparse_coo
-coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_hurray;
+coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_sparse, from_hurray;
                     aligned_allocator for arrays to come
-going out           t.to_numpy(), t.to_torch(), t.to_scipy(); numpy.asarray(t), memoryview(t); the from_dlpack
-                    of NumPy, PyTorch, JAX or CuPy
+going out           t.to_numpy(), t.to_torch(), t.to_scipy(), t.to_sparse(); numpy.asarray(t),
+                    memoryview(t); the from_dlpack of NumPy, PyTorch, JAX or CuPy
 other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
 how it shows        set_print_options, get_print_options, print_options
 what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
@@ -126,6 +126,7 @@ from ._core import (
     zeros_like,
 )
 from ._display import get_print_options, print_options, set_print_options
+from ._pydata_sparse import from_sparse
 from ._scipy import from_scipy
 from ._torch import from_torch
 
@@ -190,6 +191,7 @@ __all__ = [
     "from_hurray",
     "from_numpy",
     "from_scipy",
+    "from_sparse",
     "from_torch",
     "full",
     "full_like",

@@ -10,15 +10,9 @@ from . import _core, _sparse
 if TYPE_CHECKING:
     import scipy.sparse  # type: ignore[import-untyped, unused-ignore]
 
-    from ._core import Layout, Tensor
+    from ._core import Tensor
 
 _DUPLICATES = "call .sum_duplicates()"
-
-# The components of compressed formats under their names in the format and in SciPy.
-_COMPONENTS = {
-    "csr": (("values", "data"), ("col_indices", "indices"), ("row_ptr", "indptr")),
-    "csc": (("values", "data"), ("row_indices", "indices"), ("col_ptr", "indptr")),
-}
 
 
 def _import_sparse(function: str) -> Any:
@@ -32,82 +26,12 @@ def _import_sparse(function: str) -> Any:
 # ---- in ----
 
 
-def _values(name: str, array: Any, copy: bool | None) -> Tensor:
-    """A NumPy array [nnz] as a component, whatever its strides."""
-    if not array.flags.c_contiguous:
-        if copy is not None and not copy:
-            raise _sparse.refuse_copy(name, "its elements do not lie one after another")
-        array, copy = array.copy(), None
-    return _sparse.component(name, array, _core.from_numpy, copy)
-
-
-def _indices(name: str, array: Any, copy: bool | None) -> Tensor:
-    """Indices or pointers: 64-bit integers as they are, narrower ones converted."""
-    if array.dtype.kind not in "iu":
-        raise _core.UnsupportedError(f"{name}: indices are integers, not {array.dtype}")
-    if array.dtype.itemsize == 8 and array.dtype.isnative:
-        return _values(name, array, copy)
-    if copy is not None and not copy:
-        raise _sparse.refuse_copy(name, f"it is {array.dtype}, and is converted to uint64")
-    return _sparse.pack_coordinates((array,), array.size)
-
-
-def _check_lengths(matrix: Any, names: Any) -> int:
-    """nnz of a compressed matrix, whose arrays may hold more than they need to."""
-    (_, data), (index_name, indices), (pointer_name, pointers) = (
-        (f"{name} ({attribute})", getattr(matrix, attribute)) for name, attribute in names
-    )
-    major = matrix.shape[0 if matrix.format == "csr" else 1]
-    if any(array.ndim != 1 for array in (data, indices, pointers)):
-        raise _core.InvalidDescriptorError("the arrays of a matrix must have one dimension each")
-    if len(pointers) != major + 1:
-        raise _core.InvalidDescriptorError(
-            f"{pointer_name} has {len(pointers)} entries; expected {major + 1}"
-        )
-    nnz, most = int(pointers[-1]), min(len(data), len(indices))
-    if not 0 <= nnz <= most:
-        raise _core.InvalidDescriptorError(
-            f"{pointer_name} ends at {nnz}; there are {len(data)} values, and {len(indices)} "
-            f"entries in {index_name}"
-        )
-    return nnz
-
-
-def _sorted(data: Any, indices: Any, pointers: Any) -> tuple[Any, Any]:
-    """Copies of data and indices with each row (column) in order, entries at one index as before."""
-    import numpy as np
-
-    major = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers.astype(np.int64, copy=False)))
-    order = np.lexsort((indices, major))
-    return data[order], indices[order]
-
-
-def _from_compressed(matrix: Any, copy: bool | None) -> Tensor:
-    names = _COMPONENTS[matrix.format]
-    nnz = _check_lengths(matrix, names)
-    layout: Layout = _core.CsrLayout(nnz) if matrix.format == "csr" else _core.CscLayout(nnz)
-    value_name, index_name, pointer_name = (name for name, _ in names)
-    data, indices = matrix.data[:nnz], matrix.indices[:nnz]
-    pointers = _indices(pointer_name, matrix.indptr, copy)
-    components = (_values(value_name, data, copy), _indices(index_name, indices, copy), pointers)
-    tensor = _sparse.compressed(layout, matrix.shape, components, _DUPLICATES)
-    if tensor is not None:
-        return tensor
-    if copy is not None and not copy:
-        raise _sparse.refuse_copy(index_name, "they are not in order, and are sorted with values")
-    data, indices = _sorted(data, indices, matrix.indptr)
-    components = (_values(value_name, data, None), _indices(index_name, indices, None), pointers)
-    tensor = _sparse.compressed(layout, matrix.shape, components, _DUPLICATES)
-    assert tensor is not None  # because they are sorted
-    return tensor
-
-
 def _from_coo(matrix: Any, copy: bool | None) -> Tensor:
     if copy is not None and not copy:
         raise _sparse.refuse_copy(
             "indices", "SciPy keeps each dimension apart, and they are packed into [nnz, rank]"
         )
-    values = _values("values", matrix.data, copy)
+    values = _sparse.numbers("values", matrix.data, copy)
     nnz = matrix.data.size
     if values.ndim != 1 or {len(along) for along in matrix.coords} != {nnz}:
         raise _core.InvalidDescriptorError("data and coords of the matrix differ in length")
@@ -138,7 +62,7 @@ def from_scipy(
         )
     if matrix.format == "coo":
         return _from_coo(matrix, copy)
-    if matrix.format not in _COMPONENTS:
+    if matrix.format not in _sparse.COMPRESSED:
         raise _core.UnsupportedError(
             f"SciPy's format {matrix.format} has no layout: call .tocsr() first"
         )
@@ -146,7 +70,7 @@ def from_scipy(
         raise _core.UnsupportedError(
             f"layout {matrix.format} is for 2 dimensions, not {matrix.ndim}: call .tocoo() first"
         )
-    return _from_compressed(matrix, copy)
+    return _sparse.of_arrays(matrix.format, matrix, _DUPLICATES, copy)
 
 
 # ---- out ----
@@ -190,7 +114,7 @@ def to_scipy(tensor: Tensor, array: bool) -> Any:
         indices = tensor.indices.__array__().view("int64")
         made.coords = tuple(indices[:, dimension] for dimension in range(tensor.ndim))
         return made
-    for component, attribute in _COMPONENTS[name][1:]:
+    for component, attribute in _sparse.COMPRESSED[name][1:]:
         setattr(made, attribute, getattr(tensor, component).__array__().view("int64"))
     made.has_canonical_format = True  # which has just been checked
     return made

@@ -1,6 +1,7 @@
 /*
  * Sparse tensors put together from their components, which are tensors themselves and whose memory
- * is shared (spec 8.8): sparse_coo, and what the glue for SciPy and PyTorch needs to do the same.
+ * is shared (spec 8.8): sparse_coo, and what the glue for SciPy, PyData sparse and PyTorch needs to
+ * do the same.
  *
  * Indices that somebody else wrote are verified before a tensor follows them anywhere.
  */
@@ -366,8 +367,32 @@ static PyObject *tensor_to_scipy(PyObject *self, PyObject *const *args, Py_ssize
     return matrix;
 }
 
+/* ---- to_sparse ---- */
+
+PyDoc_STRVAR(
+    to_sparse_doc,
+    "to_sparse($self, /)\n--\n\n"
+    "An array of the PyData package sparse over the same memory (spec 8.8).\n\n"
+    "COO becomes sparse.COO of the same rank; CSR and CSC become sparse.GCXS with compressed_axes\n"
+    "(0,) and (1,). All components are shared, indices and pointers viewed as int64; COO that is\n"
+    "not marked as sorted is sorted in a copy, and bool values are unpacked, which is one too.\n"
+    "Indices are verified first.\n\n"
+    "UnsupportedError: another layout, values of a type that Numba has not, quantized ones,\n"
+    "another device. InvalidDescriptorError: an index or pointer that is wrong, a dynamic\n"
+    "dimension. ImportError: no package sparse.");
+
+static PyObject *tensor_to_sparse(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *glue = PyImport_ImportModule("hurray._pydata_sparse");
+    if (glue == NULL) return NULL;
+    PyObject *array = PyObject_CallMethod(glue, "to_sparse", "O", self);
+    Py_DECREF(glue);
+    return array;
+}
+
 PyMethodDef sparse_tensor_methods[] = {
     {"to_scipy", CORE_METHOD(tensor_to_scipy), METH_FASTCALL | METH_KEYWORDS, to_scipy_doc},
+    {"to_sparse", tensor_to_sparse, METH_NOARGS, to_sparse_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -11,7 +11,7 @@ import pytest
 
 import hurray
 
-OPTIONAL = ["numpy", "torch", "jax", "scipy", "ml_dtypes", "cupy"]
+OPTIONAL = ["numpy", "torch", "jax", "scipy", "sparse", "ml_dtypes", "cupy"]
 
 
 def test_every_public_name_is_there_and_listed_once():

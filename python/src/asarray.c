@@ -225,7 +225,16 @@ PyDoc_STRVAR(
     "(UnsupportedError).\n\n"
     "ValueError names the place where nested sequences are ragged or deeper than 64, TypeError "
     "what is\n"
-    "no number (text never is), OverflowError an integer out of range.");
+    "no number (text never is), OverflowError an integer out of range."
+    "\n\n"
+    ">>> t = hurray.asarray([[1, 2], [3, 4]])\n"
+    ">>> t\n"
+    "hurray.Tensor([[1, 2],\n"
+    "               [3, 4]], dtype=int64)\n"
+    ">>> hurray.asarray(t) is t\n"
+    "True\n"
+    ">>> hurray.asarray(b'abc').dtype\n"
+    "hurray.uint8");
 
 static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                          PyObject *kwnames) {

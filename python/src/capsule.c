@@ -43,13 +43,18 @@ static bool check_not_staged(CoreState *state, const HurrayTensor *tensor) {
     return false;
 }
 
-PyDoc_STRVAR(hurray_doc,
-             "__hurray__($self, /, stream=None)\n--\n\n"
-             "A fresh capsule \"hurray_tensor\" that holds the tensor: its descriptor and the\n"
-             "memory of all its buffers, shared (spec 7.3, 8.11).\n\n"
-             "For every dtype, layout and device. stream may be any stream of the device or None:\n"
-             "what the descriptor says of synchronization counts. UnsupportedError for a tensor\n"
-             "whose device is only declared, its bytes being host memory.");
+PyDoc_STRVAR(
+    hurray_doc,
+    "__hurray__($self, /, stream=None)\n--\n\n"
+    "A fresh capsule \"hurray_tensor\" that holds the tensor: its descriptor and the\n"
+    "memory of all its buffers, shared (spec 7.3, 8.11).\n\n"
+    "For every dtype, layout and device. stream may be any stream of the device or None:\n"
+    "what the descriptor says of synchronization counts. UnsupportedError for a tensor\n"
+    "whose device is only declared, its bytes being host memory."
+    "\n\n"
+    ">>> t = hurray.ones(3)\n"
+    ">>> hurray.from_hurray(t).buffer(0).to_numpy().ctypes.data == t.to_numpy().ctypes.data\n"
+    "True");
 
 static PyObject *tensor_hurray(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                PyObject *kwnames) {
@@ -161,7 +166,13 @@ PyDoc_STRVAR(from_hurray_doc,
              "Every dtype, layout, section and device comes over; the producer's memory is kept\n"
              "alive. TypeError without the method; hurray.BufferError for what is no capsule of\n"
              "Hurray's, or one consumed before; UnsupportedError for another ABI version;\n"
-             "InvalidDescriptorError when descriptor and buffers do not go together.");
+             "InvalidDescriptorError when descriptor and buffers do not go together."
+             "\n\n"
+             ">>> class Producer:\n"
+             "...     def __hurray__(self, stream=None):\n"
+             "...         return hurray.asarray([1, 2, 3]).__hurray__()\n"
+             ">>> hurray.from_hurray(Producer())\n"
+             "hurray.Tensor([1, 2, 3], dtype=int64)");
 
 static PyObject *from_hurray(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames) {

@@ -96,7 +96,10 @@ static PyObject *create(PyObject *module, const char *function, Contents content
 
 PyDoc_STRVAR(zeros_doc, "zeros($module, /, shape, *, dtype=None, device=None)\n--\n\n"
                         "A new row-major tensor of zeros, float64 by default. Large ones cost "
-                        "nothing until touched." CREATION_TAIL);
+                        "nothing until touched." CREATION_TAIL "\n\n"
+                        ">>> hurray.zeros((2, 3), dtype=hurray.int16)\n"
+                        "hurray.Tensor([[0, 0, 0],\n"
+                        "               [0, 0, 0]], dtype=int16)");
 
 static PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                        PyObject *kwnames) {
@@ -110,7 +113,9 @@ static PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 PyDoc_STRVAR(ones_doc, "ones($module, /, shape, *, dtype=None, device=None)\n--\n\n"
-                       "A new row-major tensor of ones, float64 by default." CREATION_TAIL);
+                       "A new row-major tensor of ones, float64 by default." CREATION_TAIL "\n\n"
+                       ">>> hurray.ones(3)\n"
+                       "hurray.Tensor([1., 1., 1.], dtype=float64)");
 
 static PyObject *ones(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                       PyObject *kwnames) {
@@ -125,7 +130,9 @@ static PyObject *ones(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
 
 PyDoc_STRVAR(empty_doc, "empty($module, /, shape, *, dtype=None, device=None)\n--\n\n"
                         "A new row-major tensor whose elements are whatever was in the memory, "
-                        "float64 by default." CREATION_TAIL);
+                        "float64 by default." CREATION_TAIL "\n\n"
+                        ">>> hurray.empty((2, 3)).shape\n"
+                        "(2, 3)");
 
 static PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                        PyObject *kwnames) {
@@ -143,7 +150,10 @@ PyDoc_STRVAR(full_doc, "full($module, /, shape, fill_value, *, dtype=None, devic
                        "(uint64 where only that holds\n"
                        "it), float64 or complex128, as the number is. OverflowError where it does "
                        "not fit dtype, TypeError\n"
-                       "for a complex number in a real type." CREATION_TAIL);
+                       "for a complex number in a real type." CREATION_TAIL "\n\n"
+                       ">>> hurray.full((2, 2), 7)\n"
+                       "hurray.Tensor([[7, 7],\n"
+                       "               [7, 7]], dtype=int64)");
 
 static PyObject *full(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                       PyObject *kwnames) {
@@ -209,7 +219,10 @@ static PyObject *create_like(PyObject *module, const char *function, Contents co
 
 PyDoc_STRVAR(zeros_like_doc,
              "zeros_like($module, /, x, *, dtype=None, device=None)\n--\n\n"
-             "zeros of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL);
+             "zeros of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL
+             "\n\n"
+             ">>> hurray.zeros_like(hurray.asarray([1, 2, 3]))\n"
+             "hurray.Tensor([0, 0, 0], dtype=int64)");
 
 static PyObject *zeros_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames) {
@@ -224,7 +237,10 @@ static PyObject *zeros_like(PyObject *module, PyObject *const *args, Py_ssize_t 
 
 PyDoc_STRVAR(ones_like_doc,
              "ones_like($module, /, x, *, dtype=None, device=None)\n--\n\n"
-             "ones of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL);
+             "ones of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL
+             "\n\n"
+             ">>> hurray.ones_like(hurray.asarray([1, 2, 3]))\n"
+             "hurray.Tensor([1, 1, 1], dtype=int64)");
 
 static PyObject *ones_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames) {
@@ -239,7 +255,10 @@ static PyObject *ones_like(PyObject *module, PyObject *const *args, Py_ssize_t n
 
 PyDoc_STRVAR(empty_like_doc,
              "empty_like($module, /, x, *, dtype=None, device=None)\n--\n\n"
-             "empty of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL);
+             "empty of the shape and dtype of x: a Tensor, or what asarray takes." CREATION_TAIL
+             "\n\n"
+             ">>> hurray.empty_like(hurray.ones((2, 3)), dtype=hurray.float16).dtype\n"
+             "hurray.float16");
 
 static PyObject *empty_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames) {
@@ -257,7 +276,9 @@ PyDoc_STRVAR(
     "full_like($module, /, x, fill_value, *, dtype=None, device=None)\n--\n\n"
     "full of the shape and dtype of x: a Tensor, or what asarray takes. OverflowError where the "
     "number\n"
-    "does not fit the dtype, TypeError for a complex number in a real type." CREATION_TAIL);
+    "does not fit the dtype, TypeError for a complex number in a real type." CREATION_TAIL "\n\n"
+    ">>> hurray.full_like(hurray.ones(3), 0.5)\n"
+    "hurray.Tensor([0.5, 0.5, 0.5], dtype=float64)");
 
 static PyObject *full_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames) {
@@ -327,7 +348,10 @@ PyDoc_STRVAR(eye_doc,
              "eye($module, /, n_rows, n_cols=None, *, k=0, dtype=None, device=None)\n--\n\n"
              "A new tensor [n_rows, n_cols] (square by default) with ones on diagonal k, above the "
              "main one where\n"
-             "k > 0, and zeros elsewhere; float64 by default." CREATION_TAIL);
+             "k > 0, and zeros elsewhere; float64 by default." CREATION_TAIL "\n\n"
+             ">>> hurray.eye(2, 3, k=1)\n"
+             "hurray.Tensor([[0., 1., 0.],\n"
+             "               [0., 0., 1.]], dtype=float64)");
 
 static PyObject *eye(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     static const Signature signature = {"eye",
@@ -641,7 +665,11 @@ PyDoc_STRVAR(arange_doc,
              "elements, of which complex numbers count the real part.\n\n"
              "ValueError for a step of 0 and for a length that is not finite, OverflowError where "
              "an element does\n"
-             "not fit dtype. bool is not counted in (UnsupportedError)." CREATION_TAIL);
+             "not fit dtype. bool is not counted in (UnsupportedError)." CREATION_TAIL "\n\n"
+             ">>> hurray.arange(4)\n"
+             "hurray.Tensor([0, 1, 2, 3], dtype=int64)\n"
+             ">>> hurray.arange(1, 2, 0.25)\n"
+             "hurray.Tensor([1.  , 1.25, 1.5 , 1.75], dtype=float64)");
 
 static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames) {
@@ -739,7 +767,9 @@ PyDoc_STRVAR(
     "with\n"
     "endpoint=False; float64, or complex128 where start or stop is complex. Rounded down in "
     "integer\n"
-    "types (OverflowError out of range). ValueError for a negative num." CREATION_TAIL);
+    "types (OverflowError out of range). ValueError for a negative num." CREATION_TAIL "\n\n"
+    ">>> hurray.linspace(0, 1, 5)\n"
+    "hurray.Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)");
 
 static PyObject *linspace(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                           PyObject *kwnames) {

@@ -146,7 +146,10 @@ PyDoc_STRVAR(
     "What DLPack cannot carry raises an exception that is both the built-in BufferError and\n"
     "hurray.UnsupportedError: bool, tier 2 and quantized types, layouts without strides,\n"
     "dynamic dimensions, a dl_device that is not the tensor's, a read-only tensor in a\n"
-    "legacy capsule.");
+    "legacy capsule."
+    "\n\n"
+    ">>> np.from_dlpack(hurray.asarray([1, 2, 3]))  # calls it\n"
+    "array([1, 2, 3])");
 
 static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                PyObject *kwnames) {
@@ -186,11 +189,13 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
     return capsule;
 }
 
-PyDoc_STRVAR(
-    dlpack_device_doc,
-    "__dlpack_device__($self, /)\n--\n\n"
-    "(DLDeviceType, device_id) of the tensor's device (spec 8.6).\n\n"
-    "UnsupportedError for peer memory, private devices and what DLPack has no number for.");
+PyDoc_STRVAR(dlpack_device_doc,
+             "__dlpack_device__($self, /)\n--\n\n"
+             "(DLDeviceType, device_id) of the tensor's device (spec 8.6).\n\n"
+             "UnsupportedError for peer memory, private devices and what DLPack has no number for."
+             "\n\n"
+             ">>> hurray.ones(3).__dlpack_device__()\n"
+             "(1, 0)");
 
 static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -636,7 +641,12 @@ PyDoc_STRVAR(
     "element in DLPack, is packed, which is a copy. Memory of other devices is never\n"
     "touched. `device` asks the producer to move its memory there.\n\n"
     "TypeError without __dlpack__; hurray.BufferError for a consumed or foreign capsule or\n"
-    "a broken one; UnsupportedError for a type or device without a counterpart.");
+    "a broken one; UnsupportedError for a type or device without a counterpart."
+    "\n\n"
+    ">>> a = np.arange(6).reshape(2, 3)\n"
+    ">>> hurray.from_dlpack(a[:, ::-1])\n"
+    "hurray.Tensor([[2, 1, 0],\n"
+    "               [5, 4, 3]], dtype=int64)");
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames) {

@@ -365,7 +365,10 @@ PyDoc_STRVAR(
     "UnsupportedError: not C-contiguous, masked, or a dtype without a counterpart (structured, "
     "object,\n"
     "string, datetime, longdouble, not in native byte order). TypeError: no ndarray.\n"
-    "ImportError: no NumPy.");
+    "ImportError: no NumPy."
+    "\n\n"
+    ">>> hurray.from_numpy(np.array([1.5, 2.5], np.float32))\n"
+    "hurray.Tensor([1.5, 2.5], dtype=float32)");
 
 static PyObject *from_numpy(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames) {
@@ -553,7 +556,10 @@ PyDoc_STRVAR(
     "tiled, Morton and Hilbert layouts become row-major: copies, which copy=False refuses\n"
     "(CopyRequiredError). copy=True always copies. bfloat16 needs ml_dtypes. UnsupportedError\n"
     "names what is in the way: device, layout, quantization, tier 2 dtype; InvalidDescriptorError\n"
-    "a dynamic dimension; ImportError NumPy.");
+    "a dynamic dimension; ImportError NumPy."
+    "\n\n"
+    ">>> np.asarray(hurray.asarray([1, 2, 3]))  # calls it\n"
+    "array([1, 2, 3])");
 
 static PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames) {
@@ -566,7 +572,10 @@ PyDoc_STRVAR(to_numpy_doc,
              "Like __array__, with the types of ml_dtypes for tier 2 (spec 8.5).\n\n"
              "float8 types are shared; those narrower than a byte are unpacked, one byte per "
              "element, which is a\n"
-             "copy. float128 and private types have no counterpart: UnsupportedError.");
+             "copy. float128 and private types have no counterpart: UnsupportedError."
+             "\n\n"
+             ">>> hurray.asarray([True, False]).to_numpy()\n"
+             "array([ True, False])");
 
 static PyObject *tensor_to_numpy(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                  PyObject *kwnames) {
@@ -859,7 +868,13 @@ PyDoc_STRVAR(allocator_doc, "aligned_allocator()\n--\n\n"
                             "exit. Nests; entering an object again while it is active is a "
                             "RuntimeError. The arrays may outlive\n"
                             "the block; threads started inside do not inherit it. Entering without "
-                            "NumPy is an ImportError.");
+                            "NumPy is an ImportError."
+                            "\n\n"
+                            ">>> with hurray.aligned_allocator():\n"
+                            "...     a = np.ones(1000)\n"
+                            ">>> a.ctypes.data % 64\n"
+                            "0\n"
+                            ">>> t = hurray.from_numpy(a, copy=False)");
 
 static PyMethodDef allocator_methods[] = {
     {"__enter__", allocator_enter, METH_NOARGS, NULL},

@@ -218,7 +218,14 @@ PyDoc_STRVAR(
     "a\n"
     "dynamic dimension, an index out of bounds, two values at one index. UnsupportedError: "
     "indices\n"
-    "of another dtype.");
+    "of another dtype."
+    "\n\n"
+    ">>> indices = np.array([[0, 1], [2, 0]], np.uint64)\n"
+    ">>> t = hurray.sparse_coo([7.0, 8.0], indices, shape=[3, 2])\n"
+    ">>> t.to_layout(hurray.RowMajorLayout())\n"
+    "hurray.Tensor([[0., 7.],\n"
+    "               [0., 0.],\n"
+    "               [8., 0.]], dtype=float64)");
 
 static PyObject *sparse_coo(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames) {
@@ -351,7 +358,11 @@ PyDoc_STRVAR(
     "is a copy. Indices are verified first.\n\n"
     "UnsupportedError: another layout, a matrix of other than 2 dimensions, values of a type that\n"
     "SciPy has not, quantized ones, another device. InvalidDescriptorError: an index or pointer\n"
-    "that is wrong, a dynamic dimension. ImportError: no SciPy.");
+    "that is wrong, a dynamic dimension. ImportError: no SciPy."
+    "\n\n"
+    ">>> t = hurray.asarray([[0, 7], [0, 0]]).to_layout(hurray.CsrLayout(0))\n"
+    ">>> t.to_scipy().indptr\n"
+    "array([0, 1, 1])");
 
 static PyObject *tensor_to_scipy(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                  PyObject *kwnames) {

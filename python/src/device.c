@@ -257,7 +257,12 @@ PyDoc_STRVAR(device_doc,
              "device_id: which device of that kind.\n"
              "memory_class: 'standard', 'host_pinned', 'unified', 'peer', or a wire byte.\n\n"
              "Any pair can be held and compared; a tensor accepts those that exist. Anything else\n"
-             "as kind or memory_class is an InvalidDescriptorError.");
+             "as kind or memory_class is an InvalidDescriptorError."
+             "\n\n"
+             ">>> hurray.Device('cuda', 1)\n"
+             "hurray.Device(kind='cuda', device_id=1, memory_class='standard')\n"
+             ">>> hurray.device.cpu == hurray.Device('cpu')\n"
+             "True");
 
 static PyType_Slot device_slots[] = {
     {Py_tp_doc, (char *)device_doc},

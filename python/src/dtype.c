@@ -53,7 +53,10 @@ static PyObject *all_names(void) {
 
 PyDoc_STRVAR(from_name_doc, "from_name($type, name, /)\n--\n\n"
                             "The element type of a name such as 'float32' or 'int4' (spec 1.3).\n\n"
-                            "InvalidDescriptorError, listing the names, when there is none such.");
+                            "InvalidDescriptorError, listing the names, when there is none such."
+                            "\n\n"
+                            ">>> hurray.Dtype.from_name('int4') is hurray.dtype.int4\n"
+                            "True");
 
 static PyObject *dtype_from_name(PyObject *type, PyObject *name) {
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
@@ -77,7 +80,10 @@ PyDoc_STRVAR(from_tag_doc,
              "The element type of a wire tag, always the same object (spec 1.3).\n\n"
              "0xF0 to 0xFE are private types: an ExtensionType section says what they are, and\n"
              "bit_width is 0. InvalidDescriptorError for a tag that is no type, OverflowError for\n"
-             "a number that is no byte.");
+             "a number that is no byte."
+             "\n\n"
+             ">>> hurray.Dtype.from_tag(hurray.float32.tag)\n"
+             "hurray.float32");
 
 static PyObject *dtype_from_tag_method(PyObject *type, PyObject *number) {
     uint8_t tag;
@@ -154,7 +160,12 @@ PyDoc_STRVAR(
     "Bytes that `count` packed elements take (spec 1.3): elements below 8 bits lie without\n"
     "gaps, in whole bytes (6-bit ones in groups of three bytes).\n\n"
     "InvalidDescriptorError for 2^64 bytes or more, and for a private type, whose\n"
-    "ExtensionType knows its size. OverflowError for a count that is not in 0 … 2^64 − 1.");
+    "ExtensionType knows its size. OverflowError for a count that is not in 0 … 2^64 − 1."
+    "\n\n"
+    ">>> hurray.buffer_size_bytes(hurray.float32, 10)\n"
+    "40\n"
+    ">>> hurray.buffer_size_bytes(hurray.bool, 10)\n"
+    "2");
 
 static const Signature buffer_size_bytes_signature = {
     "buffer_size_bytes", {{"dtype", ARGUMENT_REQUIRED}, {"count", ARGUMENT_REQUIRED}}};
@@ -215,7 +226,11 @@ static PyGetSetDef dtype_getset[] = {
 PyDoc_STRVAR(dtype_doc,
              "An element type (spec 1.3, 8.2). One object per type, compared by identity.\n\n"
              "Not constructed: take hurray.float32, hurray.dtype.int4, Dtype.from_name(name) or\n"
-             "Dtype.from_tag(tag).");
+             "Dtype.from_tag(tag)."
+             "\n\n"
+             ">>> d = hurray.bfloat16\n"
+             ">>> d.name, d.bit_width, d.is_float\n"
+             "('bfloat16', 16, True)");
 
 static PyType_Slot dtype_slots[] = {
     {Py_tp_doc, (char *)dtype_doc}, {Py_tp_repr, dtype_repr},

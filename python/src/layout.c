@@ -264,12 +264,19 @@ static PyObject *get_is_virtual(PyObject *self, void *closure) {
     return PyBool_FromLong(hurray_layout_class(tag) == HURRAY_LAYOUT_CLASS_VIRTUAL);
 }
 
-PyDoc_STRVAR(validate_against_shape_doc,
-             "validate_against_shape($self, shape, /)\n--\n\n"
-             "Returns None if a tensor of that shape can have this layout.\n\n"
-             "shape: a sequence of extents, None where dynamic. InvalidDescriptorError says what\n"
-             "does not fit: the rank, an extent, or a number of elements that reaches 2^64\n"
-             "(spec 2).");
+PyDoc_STRVAR(
+    validate_against_shape_doc,
+    "validate_against_shape($self, shape, /)\n--\n\n"
+    "Returns None if a tensor of that shape can have this layout.\n\n"
+    "shape: a sequence of extents, None where dynamic. InvalidDescriptorError says what\n"
+    "does not fit: the rank, an extent, or a number of elements that reaches 2^64\n"
+    "(spec 2)."
+    "\n\n"
+    ">>> hurray.MortonLayout([2, 2]).validate_against_shape([4, 3])\n"
+    ">>> hurray.MortonLayout([2, 2]).validate_against_shape([5, 3])\n"
+    "Traceback (most recent call last):\n"
+    "    ...\n"
+    "hurray.InvalidDescriptorError: morton layout: morton_bits[0] is 2, too few for the extent 5");
 
 static PyObject *validate_against_shape(PyObject *self, PyObject *shape_object) {
     CoreState *state = core_state_of(self);
@@ -351,7 +358,12 @@ static void layout_dealloc(PyObject *self) {
 PyDoc_STRVAR(layout_tag_kind_doc,
              "layout_tag_kind($module, tag, /)\n--\n\n"
              "What kind of layout tag a byte is: 'named', 'reserved', 'private' or 'invalid'\n"
-             "(spec 2). OverflowError for a number that is no byte.");
+             "(spec 2). OverflowError for a number that is no byte."
+             "\n\n"
+             ">>> hurray.layout_tag_kind(hurray.RowMajorLayout().tag)\n"
+             "'named'\n"
+             ">>> hurray.layout_tag_kind(0xF0)\n"
+             "'private'");
 
 static PyObject *layout_tag_kind(PyObject *module, PyObject *number) {
     (void)module;
@@ -393,7 +405,13 @@ PyDoc_STRVAR(
     "Where the elements of a tensor lie in its buffers (spec 2, 8.9).\n\n"
     "The base of all layouts, not constructed itself. Layouts are immutable, compared and\n"
     "hashed by value. A number that its field cannot hold, and fields that no shape would\n"
-    "make right, are an InvalidDescriptorError.");
+    "make right, are an InvalidDescriptorError."
+    "\n\n"
+    ">>> layout = hurray.CsrLayout(nnz=5)\n"
+    ">>> isinstance(layout, hurray.Layout), layout.name, layout.buffer_count\n"
+    "(True, 'csr', 3)\n"
+    ">>> layout == hurray.CsrLayout(5)\n"
+    "True");
 
 static PyType_Slot layout_slots[] = {
     {Py_tp_doc, (char *)layout_doc}, {Py_tp_repr, layout_repr},

@@ -9,10 +9,19 @@ static const Signature row_major_signature = {"RowMajorLayout", {{NULL, 0}}};
 static const Signature col_major_signature = {"ColMajorLayout", {{NULL, 0}}};
 
 PyDoc_STRVAR(row_major_doc, "RowMajorLayout()\n--\n\n"
-                            "Elements packed without gaps, the last dimension fastest (spec 2.1).");
+                            "Elements packed without gaps, the last dimension fastest (spec 2.1)."
+                            "\n\n"
+                            ">>> hurray.zeros((2, 3)).layout\n"
+                            "RowMajorLayout()\n"
+                            ">>> hurray.zeros((2, 3)).strides\n"
+                            "(3, 1)");
 PyDoc_STRVAR(col_major_doc,
              "ColMajorLayout()\n--\n\n"
-             "Elements packed without gaps, the first dimension fastest (spec 2.1). Rank 1 … 64.");
+             "Elements packed without gaps, the first dimension fastest (spec 2.1). Rank 1 … 64."
+             "\n\n"
+             ">>> t = hurray.ones((2, 3)).to_layout(hurray.ColMajorLayout())\n"
+             ">>> t.strides\n"
+             "(1, 2)");
 
 static PyType_Slot row_major_slots[] = {
     {Py_tp_doc, (char *)row_major_doc}, {Py_tp_new, layout_tp_new}, {0, NULL}};
@@ -60,7 +69,12 @@ PyDoc_STRVAR(strided_doc,
              "StridedLayout(strides)\n--\n\n"
              "A step per dimension, in elements (spec 2.2); negative ones reverse a dimension, 0\n"
              "repeats it. byte_offset of the tensor says where element [0, …, 0] is.\n\n"
-             "InvalidDescriptorError for more than 64 strides, or one beyond 64 bits.");
+             "InvalidDescriptorError for more than 64 strides, or one beyond 64 bits."
+             "\n\n"
+             ">>> every_other = hurray.StridedLayout([4, 2])\n"
+             ">>> hurray.Tensor(bytes(range(8)), hurray.uint8, [2, 2], layout=every_other)\n"
+             "hurray.Tensor([[0, 2],\n"
+             "               [4, 6]], dtype=uint8)");
 
 static PyGetSetDef strided_getset[] = {
     LAYOUT_ATTRIBUTE("strides", 0, "tuple of int: elements from one index to the next."),
@@ -245,7 +259,12 @@ PyDoc_STRVAR(
     "inner_layout the elements of a tile: those, with inner_strides in elements, or\n"
     "'tiled' with inner_tiled, a TiledLayout whose tiles divide these; at most 8 levels.\n\n"
     "ValueError for another word. InvalidDescriptorError for an extent of 0, strides or\n"
-    "an inner layout missing or out of place.");
+    "an inner layout missing or out of place."
+    "\n\n"
+    ">>> t = hurray.arange(24).to_numpy().reshape(4, 6)\n"
+    ">>> tiled = hurray.asarray(t).to_layout(hurray.TiledLayout([2, 3]))\n"
+    ">>> tiled.buffer(0).to_numpy().view(np.int64)[:6]\n"
+    "array([0, 1, 2, 6, 7, 8])");
 
 static PyGetSetDef tiled_getset[] = {
     LAYOUT_ATTRIBUTE("tile_shape", TILE_SHAPE, "tuple of int: elements along each dimension."),
@@ -296,7 +315,11 @@ PyDoc_STRVAR(morton_doc,
              "MortonLayout(morton_bits)\n--\n\n"
              "Z-order: the bits of the indices interleaved, lowest first, dimension 0 first\n"
              "(spec 2.4). morton_bits: bits per dimension, each at least 1; an extent is at most\n"
-             "2 to the power of its bits. InvalidDescriptorError.");
+             "2 to the power of its bits. InvalidDescriptorError."
+             "\n\n"
+             ">>> t = hurray.asarray([[0, 1], [2, 3]]).to_layout(hurray.MortonLayout([1, 1]))\n"
+             ">>> t.buffer(0).to_numpy().view(np.int64)\n"
+             "array([0, 2, 1, 3])");
 
 static PyGetSetDef morton_getset[] = {
     LAYOUT_ATTRIBUTE("morton_bits", 0, "tuple of int: bits of the index in each dimension."),
@@ -340,7 +363,11 @@ static PyObject *hilbert_arguments(CoreState *state, const HurrayLayout *layout,
 PyDoc_STRVAR(hilbert_doc,
              "HilbertLayout(hilbert_order, hilbert_rank)\n--\n\n"
              "Along the Hilbert curve (spec 2.5) of hilbert_rank >= 2 dimensions, each of extent\n"
-             "2 to the power of hilbert_order > 0. InvalidDescriptorError.");
+             "2 to the power of hilbert_order > 0. InvalidDescriptorError."
+             "\n\n"
+             ">>> t = hurray.asarray([[0, 1], [2, 3]])\n"
+             ">>> t.to_layout(hurray.HilbertLayout(1, 2)).buffer(0).to_numpy().view(np.int64)\n"
+             "array([0, 1, 3, 2])");
 
 static PyGetSetDef hilbert_getset[] = {
     LAYOUT_ATTRIBUTE("hilbert_order", 0, "int: log2 of every extent."),

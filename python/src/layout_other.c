@@ -101,12 +101,20 @@ static uint64_t *read_entries(CoreState *state, PyObject *value, const char *nam
     return NULL;
 }
 
-PyDoc_STRVAR(validate_index_buffers_doc,
-             "validate_index_buffers($self, seq_ptr, block_table)\n--\n\n"
-             "Returns None if the entries of both index buffers are right (spec 2.9).\n\n"
-             "seq_ptr: num_seqs + 1 ints from 0 that never decrease and end at len(block_table);\n"
-             "block_table: page ids below num_pages. Sequences or 1-D tensors.\n"
-             "InvalidDescriptorError names the first entry at fault.");
+PyDoc_STRVAR(
+    validate_index_buffers_doc,
+    "validate_index_buffers($self, seq_ptr, block_table)\n--\n\n"
+    "Returns None if the entries of both index buffers are right (spec 2.9).\n\n"
+    "seq_ptr: num_seqs + 1 ints from 0 that never decrease and end at len(block_table);\n"
+    "block_table: page ids below num_pages. Sequences or 1-D tensors.\n"
+    "InvalidDescriptorError names the first entry at fault."
+    "\n\n"
+    ">>> paged = hurray.BlockPagedLayout(page_size=16, num_pages=8, paged_axis=0, num_seqs=2)\n"
+    ">>> paged.validate_index_buffers(seq_ptr=[0, 2, 3], block_table=[5, 0, 7])\n"
+    ">>> paged.validate_index_buffers(seq_ptr=[0, 2, 3], block_table=[5, 0, 8])\n"
+    "Traceback (most recent call last):\n"
+    "    ...\n"
+    "hurray.InvalidDescriptorError: block_table[2] is 8; expected less than num_pages 8");
 
 static const Signature index_buffers_signature = {
     "validate_index_buffers", {{"seq_ptr", ARGUMENT_REQUIRED}, {"block_table", ARGUMENT_REQUIRED}}};
@@ -131,12 +139,16 @@ static PyObject *validate_index_buffers(PyObject *self, PyObject *const *args, P
     return result;
 }
 
-PyDoc_STRVAR(validate_quantization_doc,
-             "validate_quantization_compatibility($self, scheme, /)\n--\n\n"
-             "Returns None if a tensor of this layout can have that quantization scheme\n"
-             "(spec 2.9): per-tensor; per-channel on axis 1 or 2; per-block on axis 0 with\n"
-             "block_size = page_size; parameter buffers from index 3 on.\n"
-             "InvalidDescriptorError says what does not fit.");
+PyDoc_STRVAR(
+    validate_quantization_doc,
+    "validate_quantization_compatibility($self, scheme, /)\n--\n\n"
+    "Returns None if a tensor of this layout can have that quantization scheme\n"
+    "(spec 2.9): per-tensor; per-channel on axis 1 or 2; per-block on axis 0 with\n"
+    "block_size = page_size; parameter buffers from index 3 on.\n"
+    "InvalidDescriptorError says what does not fit."
+    "\n\n"
+    ">>> paged = hurray.BlockPagedLayout(page_size=16, num_pages=8, paged_axis=0, num_seqs=2)\n"
+    ">>> paged.validate_quantization_compatibility(hurray.PerTensorAffine(0.5, 0))");
 
 static PyObject *validate_quantization(PyObject *self, PyObject *scheme) {
     CoreState *state = core_state_of(self);
@@ -156,7 +168,11 @@ PyDoc_STRVAR(
     "page_pool, block_table and seq_ptr. page_size: tokens per page, at least 1; kv_role:\n"
     "'key', 'value' or 'fused'; block_table_index_type: 'uint32' or 'uint64', of seq_ptr,\n"
     "too. A tensor needs paged_axis 0; another one can be held and shown.\n\n"
-    "ValueError for another word; InvalidDescriptorError for numbers out of range.");
+    "ValueError for another word; InvalidDescriptorError for numbers out of range."
+    "\n\n"
+    ">>> paged = hurray.BlockPagedLayout(page_size=16, num_pages=8, paged_axis=0, num_seqs=2)\n"
+    ">>> paged.kv_role, paged.block_table_index_type\n"
+    "('key', 'uint32')");
 
 static PyMethodDef paged_methods[] = {
     {"validate_index_buffers", CORE_METHOD(validate_index_buffers), METH_FASTCALL | METH_KEYWORDS,
@@ -275,7 +291,11 @@ PyDoc_STRVAR(
     "composition_rule: 'partition', 'overlay' or 'group'; private ones, from a permissive\n"
     "reader, are their number. combine_op: 'replace' or 'add' for an overlay, which needs\n"
     "one; else None. A hurray.Composite has such a layout, a Tensor never does.\n\n"
-    "ValueError for other words, or a combine_op missing or out of place.");
+    "ValueError for other words, or a combine_op missing or out of place."
+    "\n\n"
+    ">>> parts = [hurray.ones(2), hurray.zeros(3)]\n"
+    ">>> hurray.Composite('group', shape=[5], dtype=hurray.float64, members=parts).layout\n"
+    "CompositeLayout(composition_rule='group', member_count=2)");
 
 static PyGetSetDef composite_getset[] = {
     LAYOUT_ATTRIBUTE("composition_rule", COMPOSITION_RULE,
@@ -372,7 +392,10 @@ PyDoc_STRVAR(
     "PrivateExtensionLayout(tag, extension_layout_id, extension_data=b'')\n--\n\n"
     "A layout that only those who agreed on it understand (spec 2.11). tag: 0xF0 to 0xFE;\n"
     "extension_layout_id: 64 bits; extension_data: bytes, carried as they are.\n\n"
-    "InvalidDescriptorError for another tag or numbers out of range.");
+    "InvalidDescriptorError for another tag or numbers out of range."
+    "\n\n"
+    ">>> hurray.PrivateExtensionLayout(0xF0, 42, b'ours')\n"
+    "PrivateExtensionLayout(tag=0xF0, extension_layout_id=42, extension_data=b'ours')");
 
 static PyGetSetDef private_getset[] = {
     LAYOUT_ATTRIBUTE("extension_layout_id", EXTENSION_LAYOUT_ID, "int: which private layout."),
@@ -448,7 +471,10 @@ PyDoc_STRVAR(
     "raw_bytes: everything from the layout fields to the end of the descriptor. Shown and\n"
     "compared only: no Tensor can have it, because nobody knows its buffers.\n\n"
     "ValueError, naming the class, for a tag that has one; InvalidDescriptorError for\n"
-    "0x00 and 0xFF.");
+    "0x00 and 0xFF."
+    "\n\n"
+    ">>> hurray.UnknownLayout(0x7F, b'later')\n"
+    "UnknownLayout(tag=0x7F, raw_bytes=b'later')");
 
 static PyGetSetDef unknown_getset[] = {
     LAYOUT_ATTRIBUTE("raw_bytes", RAW_BYTES, "bytes: from the layout fields to the end."),

@@ -24,7 +24,11 @@ PyDoc_STRVAR(coo_doc,
              "CooLayout(nnz, is_sorted=False)\n--\n\n"
              "Coordinates (spec 2.6): buffers values [nnz] and indices, uint64 [nnz, rank].\n"
              "is_sorted promises them in lexicographic order, dimension 0 first. None twice.\n\n"
-             "InvalidDescriptorError for an nnz outside of 64 bits.");
+             "InvalidDescriptorError for an nnz outside of 64 bits."
+             "\n\n"
+             ">>> t = hurray.asarray([[0, 7], [0, 0]]).to_layout(hurray.CooLayout(0))\n"
+             ">>> t.layout, t.indices\n"
+             "(CooLayout(nnz=1, is_sorted=True), hurray.Tensor([[0, 1]], dtype=uint64))");
 
 static PyGetSetDef coo_getset[] = {
     LAYOUT_ATTRIBUTE("nnz", 0, NNZ_DOC),
@@ -61,13 +65,29 @@ PyDoc_STRVAR(csr_doc,
              "CsrLayout(nnz)\n--\n\n"
              "Compressed rows of a matrix (spec 2.7): buffers values [nnz], col_indices, uint64\n"
              "[nnz], and row_ptr, uint64 [rows + 1]; columns increase within a row.\n\n"
-             "InvalidDescriptorError for an nnz outside of 64 bits.");
+             "InvalidDescriptorError for an nnz outside of 64 bits."
+             "\n\n"
+             ">>> t = hurray.asarray([[0, 7], [8, 9]]).to_layout(hurray.CsrLayout(0))\n"
+             ">>> t.values\n"
+             "hurray.Tensor([7, 8, 9], dtype=int64)\n"
+             ">>> t.col_indices\n"
+             "hurray.Tensor([1, 0, 1], dtype=uint64)\n"
+             ">>> t.row_ptr\n"
+             "hurray.Tensor([0, 1, 3], dtype=uint64)");
 PyDoc_STRVAR(
     csc_doc,
     "CscLayout(nnz)\n--\n\n"
     "Compressed columns of a matrix (spec 2.7): buffers values [nnz], row_indices, uint64\n"
     "[nnz], and col_ptr, uint64 [columns + 1]; rows increase within a column.\n\n"
-    "InvalidDescriptorError for an nnz outside of 64 bits.");
+    "InvalidDescriptorError for an nnz outside of 64 bits."
+    "\n\n"
+    ">>> t = hurray.asarray([[0, 7], [8, 9]]).to_layout(hurray.CscLayout(0))\n"
+    ">>> t.values\n"
+    "hurray.Tensor([8, 7, 9], dtype=int64)\n"
+    ">>> t.row_indices\n"
+    "hurray.Tensor([1, 0, 1], dtype=uint64)\n"
+    ">>> t.col_ptr\n"
+    "hurray.Tensor([0, 1, 3], dtype=uint64)");
 
 static PyGetSetDef compressed_getset[] = {
     LAYOUT_ATTRIBUTE("nnz", 0, NNZ_DOC),
@@ -123,7 +143,11 @@ PyDoc_STRVAR(csf_doc,
              "CsfLayout(nnz, mode_order)\n--\n\n"
              "Compressed fibers of three dimensions and more (spec 2.8): buffers values [nnz],\n"
              "then pos and crd, uint64, of each level. mode_order: the dimension that each level\n"
-             "stores, a permutation of 0 … rank - 1. InvalidDescriptorError where it is none.");
+             "stores, a permutation of 0 … rank - 1. InvalidDescriptorError where it is none."
+             "\n\n"
+             ">>> t = hurray.ones((1, 2, 2)).to_layout(hurray.CsfLayout(0, [0, 1, 2]))\n"
+             ">>> t.nnz, t.buffer_count\n"
+             "(4, 7)");
 
 static PyGetSetDef csf_getset[] = {
     LAYOUT_ATTRIBUTE("nnz", 0, NNZ_DOC),

@@ -266,7 +266,11 @@ PyDoc_STRVAR(
     buffer_handle_doc,
     "What a descriptor says about one buffer (spec 1.5, 8.10): sizes and promises, no\n"
     "address. It keeps neither tensor nor buffer alive. Compared and hashed by value; not\n"
-    "constructed: see Tensor.buffer_handles.");
+    "constructed: see Tensor.buffer_handles."
+    "\n\n"
+    ">>> h = hurray.zeros(3).buffer_handles[0]\n"
+    ">>> h.byte_size, h.alignment, h.sync_mode\n"
+    "(24, 64, 'producer_synced')");
 
 static PyType_Slot buffer_handle_slots[] = {
     {Py_tp_doc, (char *)buffer_handle_doc}, {Py_tp_repr, buffer_handle_repr},
@@ -334,7 +338,11 @@ PyDoc_STRVAR(decode_doc,
              "are ignored (spec 1).\n\n"
              "InvalidDescriptorError names the field that breaks a rule, its value and what was\n"
              "expected. permissive=True carries tags that are not assigned, private layouts and\n"
-             "quantized tensors without padding; what nobody knows is encoded again as it was.");
+             "quantized tensors without padding; what nobody knows is encoded again as it was."
+             "\n\n"
+             ">>> data = hurray.zeros((2, 3)).descriptor.encode()\n"
+             ">>> hurray.Descriptor.decode(data).shape\n"
+             "(2, 3)");
 
 static const Signature decode_signature = {
     "decode", {{"bytes", ARGUMENT_REQUIRED}, {"permissive", ARGUMENT_KEYWORD_ONLY}}};
@@ -387,7 +395,11 @@ static PyObject *get_encoded_len(PyObject *self, void *closure) {
 }
 
 PyDoc_STRVAR(encode_doc, "encode($self, /)\n--\n\n"
-                         "The descriptor as bytes, format version 1.0 (spec 1).");
+                         "The descriptor as bytes, format version 1.0 (spec 1)."
+                         "\n\n"
+                         ">>> d = hurray.zeros((2, 3)).descriptor\n"
+                         ">>> len(d.encode()) == d.encoded_len\n"
+                         "True");
 
 static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {
     (void)ignored;
@@ -564,7 +576,11 @@ static PyGetSetDef descriptor_getset[] = {
 
 PyDoc_STRVAR(descriptor_doc,
              "Everything about a tensor but its bytes (spec 1, 8.10). Immutable; compared by what\n"
-             "it encodes to. Not constructed: see Tensor.descriptor and Descriptor.decode(bytes).");
+             "it encodes to. Not constructed: see Tensor.descriptor and Descriptor.decode(bytes)."
+             "\n\n"
+             ">>> d = hurray.zeros((2, 3)).descriptor\n"
+             ">>> d.shape, d.dtype, d.layout, d.nbytes\n"
+             "((2, 3), hurray.float64, RowMajorLayout(), 48)");
 
 static PyType_Slot descriptor_slots[] = {
     {Py_tp_doc, (char *)descriptor_doc},       {Py_tp_repr, descriptor_repr},

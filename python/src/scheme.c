@@ -295,7 +295,10 @@ static PyObject *mxfp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
 
 PyDoc_STRVAR(encode_doc, "encode($self, /)\n--\n\n"
                          "The scheme as the bytes of a quantization section (spec 3).\n\n"
-                         "Those that decode_quantization found behind its fields are kept.");
+                         "Those that decode_quantization found behind its fields are kept."
+                         "\n\n"
+                         ">>> hurray.PerTensorAffine(0.5, 3).encode().hex(' ', 4)\n"
+                         "'01010000 0000003f 03000000 00000000'");
 
 static PyObject *scheme_encode(PyObject *self, PyObject *ignored) {
     (void)ignored;
@@ -318,7 +321,10 @@ PyDoc_STRVAR(
     "decode_quantization($module, bytes, /)\n--\n\n"
     "The scheme that the bytes of a quantization section stand for (spec 3).\n\n"
     "bytes: bytes-like, without the length before the section. Those behind the fields of\n"
-    "the scheme are kept for encode(). InvalidDescriptorError names what is wrong.");
+    "the scheme are kept for encode(). InvalidDescriptorError names what is wrong."
+    "\n\n"
+    ">>> hurray.decode_quantization(hurray.NF4(0, 64, 1).encode())\n"
+    "NF4(axis=0, block_size=64, scale_buffer_index=1)");
 
 static PyObject *decode_quantization(PyObject *module, PyObject *argument) {
     CoreState *state = core_state_of_module(module);
@@ -367,7 +373,10 @@ PyDoc_STRVAR(per_tensor_doc,
              "PerTensorAffine(scale, zero_point)\n--\n\n"
              "x = scale * (q - zero_point) for all elements (spec 3). scale: float32, finite and\n"
              "not 0; zero_point: int32, in the range of the stored type: int8 … uint32, int4,\n"
-             "uint4, int2, uint2. InvalidDescriptorError for other numbers. Not hashable.");
+             "uint4, int2, uint2. InvalidDescriptorError for other numbers. Not hashable."
+             "\n\n"
+             ">>> hurray.PerTensorAffine(scale=0.5, zero_point=3)\n"
+             "PerTensorAffine(scale=0.5, zero_point=3)");
 
 static PyMethodDef per_tensor_methods[] = {SCHEME_METHODS};
 static PyGetSetDef per_tensor_getset[] = {
@@ -387,17 +396,31 @@ static PyType_Slot per_tensor_slots[] = {
     {0, NULL},
 };
 
-PyDoc_STRVAR(per_channel_doc,
-             "x = scale * (q - zero_point), a pair for each index of `axis` (spec 3): float32\n"
-             "scales [shape[axis]], int32 zero points likewise. Stored as int8 … uint32, int4,\n"
-             "uint4, int2, uint2. Made by symmetric and asymmetric.");
+PyDoc_STRVAR(
+    per_channel_doc,
+    "x = scale * (q - zero_point), a pair for each index of `axis` (spec 3): float32\n"
+    "scales [shape[axis]], int32 zero points likewise. Stored as int8 … uint32, int4,\n"
+    "uint4, int2, uint2. Made by symmetric and asymmetric."
+    "\n\n"
+    ">>> scheme = hurray.PerChannelAffine.symmetric(axis=0, scale_buffer_index=1)\n"
+    ">>> aux = [np.array([0.5, 2], np.float32)]\n"
+    ">>> t = hurray.Tensor(bytes(4), hurray.int8, [2, 2], aux_buffers=aux, quantization=scheme)\n"
+    ">>> t.buffer_count\n"
+    "2");
 PyDoc_STRVAR(per_channel_symmetric_doc,
              "symmetric($type, /, axis, scale_buffer_index)\n--\n\n"
-             "The scheme without zero points. InvalidDescriptorError for numbers out of range.");
-PyDoc_STRVAR(per_channel_asymmetric_doc,
-             "asymmetric($type, /, axis, scale_buffer_index, zero_point_buffer_index)\n--\n\n"
-             "The scheme with zero points, which may share the buffer of the scales: behind them.\n"
-             "InvalidDescriptorError for numbers out of range.");
+             "The scheme without zero points. InvalidDescriptorError for numbers out of range."
+             "\n\n"
+             ">>> hurray.PerChannelAffine.symmetric(0, 1).zero_point_buffer_index is None\n"
+             "True");
+PyDoc_STRVAR(
+    per_channel_asymmetric_doc,
+    "asymmetric($type, /, axis, scale_buffer_index, zero_point_buffer_index)\n--\n\n"
+    "The scheme with zero points, which may share the buffer of the scales: behind them.\n"
+    "InvalidDescriptorError for numbers out of range."
+    "\n\n"
+    ">>> hurray.PerChannelAffine.asymmetric(0, 1, 2)\n"
+    "PerChannelAffine.asymmetric(axis=0, scale_buffer_index=1, zero_point_buffer_index=2)");
 
 #define CLASS_METHOD(name, function, doc) \
     {name, CORE_METHOD(function), METH_FASTCALL | METH_KEYWORDS | METH_CLASS, doc}
@@ -417,16 +440,29 @@ PyDoc_STRVAR(
     "x = scale * (q - zero_point), a pair for each `block_size` elements along `axis`\n"
     "(spec 3): a power of two from 2 on, at most the extent. Scales are float16, bfloat16\n"
     "or float32, zero points int32; stored as int8, uint8, int4, uint4, int2, uint2. Made\n"
-    "by symmetric and asymmetric.");
+    "by symmetric and asymmetric."
+    "\n\n"
+    ">>> scheme = hurray.PerBlockAffine.symmetric(0, 32, 1, hurray.float16)\n"
+    ">>> aux = [np.ones(2, np.float16)]\n"
+    ">>> t = hurray.Tensor(bytes(64), hurray.int8, [64], aux_buffers=aux, quantization=scheme)\n"
+    ">>> t.quantization.block_size\n"
+    "32");
 PyDoc_STRVAR(per_block_symmetric_doc,
              "symmetric($type, /, axis, block_size, scale_buffer_index, scale_type)\n--\n\n"
              "The scheme without zero points. InvalidDescriptorError for numbers out of range and\n"
-             "another scale type.");
-PyDoc_STRVAR(per_block_asymmetric_doc,
-             "asymmetric($type, /, axis, block_size, scale_buffer_index, zero_point_buffer_index,\n"
-             "           scale_type)\n--\n\n"
-             "The scheme with zero points, which may share the buffer of the scales: behind them.\n"
-             "InvalidDescriptorError for numbers out of range and another scale type.");
+             "another scale type."
+             "\n\n"
+             ">>> hurray.PerBlockAffine.symmetric(0, 32, 1, hurray.bfloat16).scale_type\n"
+             "hurray.bfloat16");
+PyDoc_STRVAR(
+    per_block_asymmetric_doc,
+    "asymmetric($type, /, axis, block_size, scale_buffer_index, zero_point_buffer_index,\n"
+    "           scale_type)\n--\n\n"
+    "The scheme with zero points, which may share the buffer of the scales: behind them.\n"
+    "InvalidDescriptorError for numbers out of range and another scale type."
+    "\n\n"
+    ">>> hurray.PerBlockAffine.asymmetric(0, 32, 1, 2, hurray.float16).zero_point_buffer_index\n"
+    "2");
 
 static PyMethodDef per_block_methods[] = {
     CLASS_METHOD("symmetric", per_block_symmetric, per_block_symmetric_doc),
@@ -444,14 +480,20 @@ PyDoc_STRVAR(nf4_doc,
              "NF4(axis, block_size, scale_buffer_index)\n--\n\n"
              "x = scale * one of 16 levels of a normal distribution (spec 3), a float32 scale for\n"
              "each `block_size` elements along `axis`: a power of two from 8 on, at most the\n"
-             "extent. Stored as uint4. InvalidDescriptorError for numbers out of range.");
+             "extent. Stored as uint4. InvalidDescriptorError for numbers out of range."
+             "\n\n"
+             ">>> hurray.NF4(axis=0, block_size=64, scale_buffer_index=1)\n"
+             "NF4(axis=0, block_size=64, scale_buffer_index=1)");
 PyDoc_STRVAR(
     mxfp_doc,
     "MXFP(axis, block_size, scale_buffer_index)\n--\n\n"
     "x = 2**(e - 127) * value (spec 3), a float8_e8m0 exponent for each `block_size`\n"
     "elements along `axis`: a power of two, 16 … 2048, that divides the extent. Stored as\n"
     "a float of 8, 6 or 4 bits, int8 or int4. InvalidDescriptorError for numbers out of\n"
-    "range.");
+    "range."
+    "\n\n"
+    ">>> hurray.MXFP(axis=0, block_size=32, scale_buffer_index=1)\n"
+    "MXFP(axis=0, block_size=32, scale_buffer_index=1)");
 
 static PyMethodDef blocks_methods[] = {SCHEME_METHODS};
 static PyGetSetDef blocks_getset[] = {

@@ -243,7 +243,11 @@ PyDoc_STRVAR(
     "NaN is among the values or they are complex; moments where an infinity is; nm, which\n"
     "is n:4 along the last dimension, where no zeros make it or the tensor is sparse.\n\n"
     "Needs NumPy, and ml_dtypes for narrow floats. UnsupportedError for other layouts,\n"
-    "private dtypes, dynamic shapes and bytes that cannot be read.");
+    "private dtypes, dynamic shapes and bytes that cannot be read."
+    "\n\n"
+    ">>> s = hurray.Statistics.compute(hurray.asarray([0.0, 1.0, 3.0, 0.0]))\n"
+    ">>> s.nnz, s.sparsity_ratio, s.value_max, s.value_mean\n"
+    "(2, 0.5, 3.0, 1.0)");
 
 static PyObject *statistics_compute(PyObject *type, PyObject *tensor) {
     CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
@@ -266,7 +270,10 @@ PyDoc_STRVAR(statistics_doc,
              "value_min, value_max and value_abs_max come together, so do value_mean and\n"
              "value_stddev (of the population), nm_n and nm_m, has_nan and has_inf.\n\n"
              "InvalidDescriptorError for half a group, a ratio outside 0 … 1, a negative\n"
-             "deviation, nm_n > nm_m. Statistics.compute(tensor) measures them.");
+             "deviation, nm_n > nm_m. Statistics.compute(tensor) measures them."
+             "\n\n"
+             ">>> hurray.Statistics(has_nan=False, has_inf=False)\n"
+             "Statistics(has_nan=False, has_inf=False)");
 
 static PyMethodDef statistics_methods[] = {
     {"compute", statistics_compute, METH_O | METH_CLASS, compute_doc},
@@ -381,7 +388,11 @@ PyDoc_STRVAR(
     "Shard(parent_shape, shard_offset)\n--\n\n"
     "The box of a larger tensor that a tensor is (spec 1.7): of parent_shape, at\n"
     "shard_offset, its own shape long. Sequences of ints, one per dimension, none dynamic.\n\n"
-    "InvalidDescriptorError for different lengths and an offset outside of the parent.");
+    "InvalidDescriptorError for different lengths and an offset outside of the parent."
+    "\n\n"
+    ">>> half = hurray.Shard(parent_shape=[4, 6], shard_offset=[2, 0])\n"
+    ">>> hurray.Tensor(bytes(12), hurray.uint8, [2, 6], shard=half).shard\n"
+    "Shard(parent_shape=(4, 6), shard_offset=(2, 0))");
 
 static PyMethodDef shard_methods[] = {SECTION_METHODS(shard_restore)};
 
@@ -497,7 +508,10 @@ static PyObject *get_packing_factor(PyObject *self, void *closure) {
 PyDoc_STRVAR(buffer_size_doc,
              "buffer_size_bytes($self, count, /)\n--\n\n"
              "Bytes of `count` packed elements (spec 1.3): ceil(count * bit_width / 8).\n\n"
-             "InvalidDescriptorError when that is 2^64 or more.");
+             "InvalidDescriptorError when that is 2^64 or more."
+             "\n\n"
+             ">>> hurray.ExtensionType(bit_width=4).buffer_size_bytes(5)\n"
+             "3");
 
 static PyObject *buffer_size_bytes(PyObject *self, PyObject *argument) {
     CoreState *state = core_state_of(self);
@@ -517,7 +531,11 @@ PyDoc_STRVAR(type_doc,
              "              has_inf=False)\n--\n\n"
              "A private element type (tags 0xF0 to 0xFE) described: enough to size it (spec 1.7).\n"
              "bit_width: 1, 2, 4 or a multiple of 8. is_signed is for integers, all that follows\n"
-             "for floats. InvalidDescriptorError names the field that breaks a rule.");
+             "for floats. InvalidDescriptorError names the field that breaks a rule."
+             "\n\n"
+             ">>> e = hurray.ExtensionType(bit_width=4)\n"
+             ">>> e.packing_factor\n"
+             "2");
 
 static PyMethodDef type_methods[] = {
     {"buffer_size_bytes", buffer_size_bytes, METH_O, buffer_size_doc},

@@ -269,7 +269,15 @@ PyDoc_STRVAR(
     "there, 'add' adds it, in the head's type. Sparse corrections touch the elements that\n"
     "they store, others their whole box. Quantized members are dequantized (spec 3).\n\n"
     "UnsupportedError for a group, which is no single array, and for members that have no\n"
-    "array, naming them. ImportError without NumPy, or ml_dtypes where a type needs it.");
+    "array, naming them. ImportError without NumPy, or ml_dtypes where a type needs it."
+    "\n\n"
+    ">>> def row(i):\n"
+    "...     place = hurray.Shard(parent_shape=[2, 1], shard_offset=[i, 0])\n"
+    "...     return hurray.Tensor(bytes([7 + i]), hurray.uint8, [1, 1], shard=place)\n"
+    ">>> rows = [row(0), row(1)]\n"
+    ">>> hurray.Composite('partition', shape=[2, 1], dtype=hurray.uint8, members=rows).to_numpy()\n"
+    "array([[7],\n"
+    "       [8]], dtype=uint8)");
 
 static PyObject *composite_to_numpy(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -442,7 +450,15 @@ PyDoc_STRVAR(
     "copied. Immutable; equal to another with equal heads and members of equal descriptors and\n"
     "bytes. It has no buffers and speaks no protocol of tensors: see to_numpy().\n\n"
     "TypeError names members[i]; ValueError a word that is none; InvalidDescriptorError the\n"
-    "member and the rule that it breaks.");
+    "member and the rule that it breaks."
+    "\n\n"
+    ">>> top, end = hurray.Shard([2, 2], [0, 0]), hurray.Shard([2, 2], [1, 0])\n"
+    ">>> parts = [\n"
+    "...     hurray.Tensor(bytes([1, 2]), hurray.uint8, [1, 2], shard=top),\n"
+    "...     hurray.Tensor(bytes([3, 4]), hurray.uint8, [1, 2], shard=end),\n"
+    "... ]\n"
+    ">>> hurray.Composite('partition', shape=[2, 2], dtype=hurray.uint8, members=parts)\n"
+    "hurray.Composite(rule='partition', shape=(2, 2), dtype=uint8, members=[Tensor, Tensor])");
 
 static PyType_Slot composite_slots[] = {
     {Py_tp_doc, (char *)composite_doc},        {Py_tp_new, composite_tp_new},

@@ -95,7 +95,17 @@ PyDoc_STRVAR(
     "dynamic, or stored indices and pointers are broken (IndexError for one out of bounds).\n"
     "UnsupportedError: block-paged, composite, private layouts; strides in which elements "
     "overlap;\n"
-    "sparse tensors whose quantization has parameters in buffers; bytes that cannot be read here.");
+    "sparse tensors whose quantization has parameters in buffers; bytes that cannot be read here."
+    "\n\n"
+    ">>> t = hurray.asarray([[0, 7], [0, 0]])\n"
+    ">>> t.to_layout(hurray.ColMajorLayout()).strides\n"
+    "(1, 2)\n"
+    ">>> sparse = t.to_layout(hurray.CsrLayout(0))\n"
+    ">>> sparse.nnz\n"
+    "1\n"
+    ">>> sparse.to_layout(hurray.RowMajorLayout())\n"
+    "hurray.Tensor([[0, 7],\n"
+    "               [0, 0]], dtype=int64)");
 
 static PyObject *tensor_to_layout(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames) {
@@ -124,7 +134,15 @@ PyDoc_STRVAR(
     "or loading a tensor does not do that. None when all is well; otherwise\n"
     "InvalidDescriptorError, which says which entry of which buffer is wrong, what it is\n"
     "and what was expected. Time is linear in the buffers. UnsupportedError where the\n"
-    "bytes cannot be read.");
+    "bytes cannot be read."
+    "\n\n"
+    ">>> coo, values = hurray.CooLayout(2), np.ones(2)\n"
+    ">>> indices = np.array([[0], [9]], np.uint64)\n"
+    ">>> t = hurray.Tensor(values, hurray.float64, [5], layout=coo, aux_buffers=[indices])\n"
+    ">>> t.verify()\n"
+    "Traceback (most recent call last):\n"
+    "    ...\n"
+    "hurray.InvalidDescriptorError: indices[1] is 9; expected less than the extent 5");
 
 static PyObject *tensor_verify(PyObject *self, PyObject *unused) {
     (void)unused;

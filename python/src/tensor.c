@@ -143,11 +143,13 @@ static PyObject *get_transpose(PyObject *self, void *closure) {
     return tensor_wrap(core_state_of(self), view);
 }
 
-PyDoc_STRVAR(
-    buffer_doc,
-    "buffer($self, index, /)\n--\n\n"
-    "The bytes of one buffer as a uint8 tensor [byte_size], sharing its memory.\n\n"
-    "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3).");
+PyDoc_STRVAR(buffer_doc,
+             "buffer($self, index, /)\n--\n\n"
+             "The bytes of one buffer as a uint8 tensor [byte_size], sharing its memory.\n\n"
+             "The view keeps the memory alive. IndexError when there is no such buffer (spec 8.3)."
+             "\n\n"
+             ">>> hurray.asarray([1, 2]).buffer(0).shape\n"
+             "(16,)");
 
 static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
     int64_t index;
@@ -197,7 +199,10 @@ PyDoc_STRVAR(
     "COO, CSR and CSC tensors become torch's, all components shared and verified.\n"
     "ImportError without torch; UnsupportedError, naming what is in the way, for what torch\n"
     "cannot hold: other types and layouts, negative strides, read-only memory.\n"
-    "copy.deepcopy(t).to_torch() copies the last two.");
+    "copy.deepcopy(t).to_torch() copies the last two."
+    "\n\n"
+    ">>> hurray.asarray([1.0, 2.0]).to_torch()\n"
+    "tensor([1., 2.], dtype=torch.float64)");
 
 static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -326,7 +331,13 @@ PyDoc_STRVAR(
     "refused. A private dtype needs an extension_type; member_role is 'base' or 'correction'.\n\n"
     "InvalidDescriptorError: dtype, shape, layout, the number of buffers and the sections do\n"
     "not go together. BufferError: a buffer is smaller than they need.\n"
-    "UnsupportedError: a composite layout, for which there is hurray.Composite.");
+    "UnsupportedError: a composite layout, for which there is hurray.Composite."
+    "\n\n"
+    ">>> hurray.Tensor(bytes([1, 2, 3, 4, 5, 6]), hurray.uint8, [2, 3])\n"
+    "hurray.Tensor([[1, 2, 3],\n"
+    "               [4, 5, 6]], dtype=uint8)\n"
+    ">>> hurray.Tensor(b'\\x21\\x43', hurray.dtype.int4, [4]).to_numpy()\n"
+    "array([1, 2, 3, 4], dtype=int4)");
 
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, NULL},

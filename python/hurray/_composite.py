@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _statistics
+from . import _display, _statistics
 from ._core import Composite, Tensor, UnsupportedError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def composite_repr(composite: Composite) -> str:
     parts = [f"rule={layout.composition_rule!r}"]
     if layout.combine_op is not None:
         parts.append(f"combine_op={layout.combine_op!r}")
-    parts += [f"shape={composite.shape}", f"dtype={composite.dtype}"]
+    parts += [f"shape={composite.shape}", f"dtype={_display.dtype_text(composite)}"]
     parts.append(f"members=[{', '.join(_shown(composite.members))}]")
     return f"hurray.Composite({', '.join(parts)})"
 

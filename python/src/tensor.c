@@ -7,6 +7,7 @@
 #include <structmember.h>
 
 #include "arguments.h"
+#include "new_tensor.h"
 
 /* ---- making ---- */
 
@@ -260,6 +261,104 @@ static PyObject *tensor_reinterpret(PyObject *self, PyObject *dtype) {
     return tensor_wrap(state, view);
 }
 
+/* Of a dimension that is longer, NumPy shows so many elements at either end and an ellipsis. */
+static uint64_t cut_extent(uint64_t extent, uint64_t edge) {
+    return extent <= 2 * edge ? extent : 2 * edge + 1;
+}
+
+/* Where in the tensor the element at `index` of the cut one is. */
+static void uncut_index(const HurrayDescriptorFields *fields, const HurrayDescriptorFields *cut,
+                        uint64_t edge, const uint64_t *index, uint64_t *out) {
+    for (uint32_t k = 0; k < fields->rank; k++) {
+        bool is_behind = index[k] > edge;
+        out[k] = is_behind ? fields->shape[k] - (cut->shape[k] - index[k]) : index[k];
+    }
+}
+
+static void step(const HurrayDescriptorFields *fields, uint64_t *index) {
+    for (uint32_t k = fields->rank; k-- > 0 && ++index[k] == fields->shape[k];) index[k] = 0;
+}
+
+/* Copies the elements of the cut tensor, row-major into zeroed memory. */
+static HurrayStatus copy_edges(const HurrayTensor *tensor, const HurrayDescriptorFields *cut,
+                               uint64_t count, uint64_t edge, uint8_t *out) {
+    const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
+    const uint8_t *data = hurray_buffer_info(hurray_tensor_buffer(tensor, 0))->data;
+    size_t size = hurray_element_type_from_tag(fields->type_tag)->bits / 8;
+    uint64_t index[HURRAY_MAX_RANK] = {0}, whole[HURRAY_MAX_RANK];
+    for (uint64_t i = 0; i < count; i++, step(cut, index)) {
+        int64_t offset;
+        HurrayElementPlace place;
+        uncut_index(fields, cut, edge, index, whole);
+        HurrayStatus status = hurray_address_offset(fields, whole, &offset);
+        if (status == HURRAY_OK) status = hurray_address_place(fields, offset, &place);
+        if (status != HURRAY_OK) return status;
+        if (size != 0) {
+            memcpy(out + i * size, data + place.byte, size);
+        } else {
+            out[i / 8] |= (uint8_t)((data[place.byte] >> place.bit & 1u) << i % 8);
+        }
+    }
+    return HURRAY_OK;
+}
+
+PyDoc_STRVAR(edges_doc,
+             "_edges($self, edge, /)\n--\n\n"
+             "What NumPy shows of a large dense tensor of a standard type: of each dimension that\n"
+             "is longer than 2 * edge the first and last `edge` and one between; row-major.");
+
+static PyObject *tensor_edges(PyObject *self, PyObject *argument) {
+    CoreState *state = core_state_of(self);
+    HurrayTensor *tensor = tensor_of(self);
+    const HurrayDescriptorFields *fields = fields_of(self);
+    NewTensor made = {
+        .function = "_edges",
+        .type = hurray_element_type_from_tag(fields->type_tag),
+        .rank = fields->rank,
+    };
+    uint64_t edge;
+    if (!argument_as_u64(argument, "edge", &edge)) return NULL;
+    if (edge > UINT32_MAX) edge = UINT32_MAX;
+    for (uint32_t k = 0; k < made.rank; k++) made.shape[k] = cut_extent(fields->shape[k], edge);
+    HurrayStatus status = hurray_tensor_check_readable(tensor, false);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    if (made.type == NULL || !made.type->is_standard) {
+        return PyErr_Format(state->UnsupportedError, "_edges() shows standard types only");
+    }
+    if (!new_tensor_allocate(state, &made, true)) return NULL;
+    const HurrayDescriptorFields cut = {.rank = made.rank, .shape = made.shape};
+    status = copy_edges(tensor, &cut, made.count, edge, made.data);
+    if (status == HURRAY_OK) return new_tensor_finish(state, &made);
+    new_tensor_abandon(&made);
+    return raise_status(state, status);
+}
+
+PyDoc_STRVAR(dir_doc, "__dir__($self, /)\n--\n\n"
+                      "Every attribute that this tensor has, which depends on its layout.");
+
+/* Takes out of a list of names those that hasattr denies. */
+static bool remove_absent(PyObject *self, PyObject *names) {
+    for (const PyGetSetDef *def = core_state_of(self)->tensor_getset; def->name != NULL; def++) {
+        PyObject *value = def->get(self, def->closure);
+        Py_XDECREF(value);
+        if (value != NULL) continue;
+        bool is_absent = PyErr_ExceptionMatches(PyExc_AttributeError);
+        if (!is_absent && !PyErr_ExceptionMatches(PyExc_Exception)) return false;
+        PyErr_Clear();
+        PyObject *gone = is_absent ? PyObject_CallMethod(names, "remove", "s", def->name) : NULL;
+        if (is_absent && gone == NULL) return false;
+        Py_XDECREF(gone);
+    }
+    return true;
+}
+
+static PyObject *tensor_dir(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self);
+    if (names != NULL && !remove_absent(self, names)) Py_CLEAR(names);
+    return names;
+}
+
 PyDoc_STRVAR(sizeof_doc, "__sizeof__($self, /)\n--\n\n"
                          "Bytes of the object and of the buffers it keeps alive.");
 
@@ -278,8 +377,10 @@ static PyMethodDef own_methods[] = {
     {"buffer", tensor_buffer, METH_O, buffer_doc},
     {"to_torch", tensor_to_torch, METH_NOARGS, to_torch_doc},
     {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
+    {"__dir__", tensor_dir, METH_NOARGS, dir_doc},
     {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
     {"_reinterpret", tensor_reinterpret, METH_O, reinterpret_doc},
+    {"_edges", tensor_edges, METH_O, edges_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -293,7 +394,9 @@ static PyGetSetDef own_getset[] = {
      "Bytes of the elements, packed without gaps, None while a dimension is dynamic; of tensors\n"
      "that are quantized or not dense the bytes of all buffers.",
      NULL},
-    {"dtype", get_dtype, NULL, "The Dtype of the stored elements.", NULL},
+    {"dtype", get_dtype, NULL,
+     "The Dtype of the stored elements; InvalidDescriptorError naming a tag that is not assigned.",
+     NULL},
     {"device", get_device, NULL, "The Device where the buffers are.", NULL},
     {"layout", get_layout, NULL, "A Layout equal to this tensor's; a new object each time.", NULL},
     {"quantization", get_section, NULL, "The quantization scheme, or None.",
@@ -318,7 +421,7 @@ static PyGetSetDef own_getset[] = {
 
 PyDoc_STRVAR(
     tensor_doc,
-    "Tensor(buffer, dtype, shape, device=cpu, *, aux_buffers=(), layout=RowMajorLayout(),\n"
+    "Tensor(buffer, dtype, shape, device=None, *, aux_buffers=(), layout=None,\n"
     "       quantization=None, statistics=None, shard=None, extension_type=None,\n"
     "       member_role=None, byte_offset=0)\n--\n\n"
     "A tensor: dtype, shape and layout over buffers (spec 8.3).\n\n"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
+import subprocess
+import sys
 import threading
 
+import capsule_abi
 import pytest
 
 import hurray
@@ -68,6 +71,116 @@ def test_newlines_stand_between_rows_only(shape):
             ended = before == "" or before.rstrip(",").endswith("]") or before.strip(" ,") == "..."
             begun = after == "" or after.lstrip().startswith(("[", "..."))
             assert ended and begun
+
+
+# ---- large tensors whose array would be a copy: what is shown is all that is read ----
+
+LARGE = [
+    (1000,),
+    (2001,),
+    (1, 1, 2000),
+    (2000, 1),
+    (40, 40),
+    (3, 400),
+    (10, 10, 10),
+    (5, 6, 7, 8),
+    (7, 7, 7, 7),
+]
+
+
+@pytest.mark.parametrize("edge", [0, 1, 3, 5])
+@pytest.mark.parametrize("shape", LARGE)
+def test_large_bool_tensors_are_shown_as_numpy_does(shape, edge):
+    array = np.random.default_rng(7).integers(0, 2, shape).astype(np.bool_)
+    with np.printoptions(edgeitems=edge):
+        for values, t in [
+            (array, hurray.asarray(array)),
+            (array.T, hurray.asarray(array).T if array.ndim == 2 else hurray.asarray(array.T)),
+        ]:
+            expected = np.array2string(values, threshold=999, max_line_width=10**9)
+            assert str(t) == expected
+            expected = np.array2string(
+                values, separator=", ", threshold=999, max_line_width=10**9, prefix="hurray.Tensor("
+            )
+            assert repr(t) == f"hurray.Tensor({expected}, dtype=bool)"
+
+
+def layouts_without_strides(shape):
+    rank, bits = len(shape), tuple((n - 1).bit_length() for n in shape)
+    yield hurray.TiledLayout(tuple(min(n, 3) for n in shape))
+    yield hurray.MortonLayout(bits)
+    if rank in (2, 3) and all(n == shape[0] for n in shape):
+        yield hurray.HilbertLayout(max(bits), rank)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float32", "complex128"])
+@pytest.mark.parametrize("shape", [(40, 40), (30, 50), (10, 10, 11), (32, 32)])
+def test_large_tensors_at_no_strides_are_shown_as_numpy_does(shape, dtype):
+    array = np.random.default_rng(7).integers(0, 2, shape).astype(dtype)
+    expected = np.array2string(array, threshold=999, max_line_width=10**9)
+    for layout in layouts_without_strides(shape):
+        try:
+            t = hurray.asarray(array).to_layout(layout)
+        except hurray.InvalidDescriptorError:
+            assert layout.name != "tiled"  # curves want powers of two
+            continue
+        assert str(t) == expected
+
+
+@pytest.mark.parametrize("extent", [10**9, 10**15])
+def test_elements_that_are_not_shown_are_not_unpacked(extent):
+    """One byte of memory; unpacked they would take `extent`."""
+    t = hurray.Tensor(b"\x15", hurray.bool, (extent,), layout=hurray.StridedLayout((0,)))
+    text = "[ True,  True,  True, ...,  True,  True,  True]"
+    assert repr(t) == f"hurray.Tensor({text}, dtype=bool)"
+    columns = hurray.StridedLayout((0, 1))
+    t = hurray.Tensor(b"\x15", hurray.bool, (extent, 3), layout=columns)
+    assert str(t).splitlines()[0] == "[[ True False  True]"
+    assert str(t).splitlines()[-1] == " [ True False  True]]"
+
+
+@pytest.mark.parametrize("dtype", [hurray.bool, hurray.float32])
+def test_dimensions_too_many_to_show_are_not_shown(dtype):
+    """7 of each dimension would be 7**20 numbers."""
+    t = hurray.Tensor(bytes(4), dtype, (8,) * 20, layout=hurray.StridedLayout((0,) * 20))
+    assert repr(t).startswith("hurray.Tensor(shape=(8, 8")
+    assert str(t) == repr(t)
+
+
+def test_a_type_that_is_not_assigned_is_shown_by_its_tag():
+    encoded = bytearray(hurray.Tensor(bytes(16), hurray.float32, (1, 4)).descriptor.encode())
+    encoded[14] = 0x60
+    memory = capsule_abi.memory(16, 64)
+    record = (memory.ctypes.data, 16, 64, 0, 0, 0, 0, 0)
+    t = hurray.from_hurray(capsule_abi.Producer(bytes(encoded), [record]))
+    assert repr(t) == f"hurray.Tensor(shape=(1, 4), dtype=0x60, device={CPU})" == str(t)
+    with pytest.raises(hurray.InvalidDescriptorError, match="0x60"):
+        t.dtype
+
+
+@pytest.mark.parametrize("name", capsule_abi.KINDS)
+def test_whatever_another_producer_hands_over_can_be_shown(name):
+    t = capsule_abi.KINDS[name].tensor()
+    for text in (repr(t), str(t), repr(t.descriptor), repr(t.buffer_handles)):
+        assert text
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+import hurray
+assert repr(hurray.ones(2)) == str(hurray.ones(2)) == (
+    "hurray.Tensor(shape=(2,), dtype=float64, device="
+    "hurray.Device(kind='cpu', device_id=0, memory_class='standard'))"
+)
+with hurray.print_options(sparse_display="content"):
+    t = hurray.Tensor(bytes(1), hurray.int8, (3,), layout=hurray.CooLayout(1), aux_buffers=[bytes(8)])
+    assert repr(t) == "hurray.Tensor(layout='coo', shape=(3,), nnz=1, dtype=int8)"
+"""
+
+
+def test_without_numpy_no_values_are_shown():
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], check=True)
 
 
 def test_numpy_print_options_apply():

@@ -419,6 +419,21 @@ def test_hasattr_tells_the_truth(make, present):
     assert not hasattr(t, "strides") or present == set()
 
 
+@pytest.mark.parametrize(("make", "present"), PRESENT)
+def test_dir_names_what_hasattr_finds(make, present):
+    t = make()
+    assert COMPONENTS & {*dir(t)} == present
+    public = [name for name in dir(Tensor) if not name.startswith("__") or "array" in name]
+    assert {n for n in dir(t) if n in public} == {n for n in public if n == "T" or hasattr(t, n)}
+    assert dir(t) == sorted({*dir(t)})
+
+
+def test_dir_tells_of_strides():
+    assert "strides" in dir(dense())
+    assert "strides" not in dir(dense(layout=TiledLayout((2, 2))))
+    assert "T" in dir(dense(shape=(8,)))  # which raises ValueError, not AttributeError
+
+
 def test_components_are_views():
     np = pytest.importorskip("numpy")
     t = coo()

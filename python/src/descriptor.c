@@ -243,7 +243,51 @@ static PyObject *buffer_handle_copy(PyObject *self, PyObject *ignored) {
     return Py_NewRef(self);
 }
 
+static PyObject *buffer_handle_reduce(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    const HurrayBufferHandle *handle = &handle_of(self)->handle;
+    PyObject *restore = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "_restore");
+    if (restore == NULL) return NULL;
+    return Py_BuildValue("N(KIsO)", restore, (unsigned long long)handle->byte_size,
+                         handle->alignment, hurray_sync_mode_name(handle->sync_mode),
+                         handle_of(self)->device);
+}
+
+/* The mode of a name; what none has is refused by the check of the whole handle. */
+static uint8_t sync_mode_of_name(const char *name) {
+    uint8_t mode = HURRAY_SYNC_PRODUCER_SYNCED;
+    while (mode <= HURRAY_SYNC_CONSUMER_STREAM && strcmp(hurray_sync_mode_name(mode), name) != 0) {
+        mode++;
+    }
+    return mode;
+}
+
+/* Unpickles. A pickle is not believed: what no descriptor says, no handle says. */
+static PyObject *buffer_handle_restore(PyObject *type, PyObject *args) {
+    CoreState *state = PyType_GetModuleState((PyTypeObject *)type);
+    PyObject *byte_size, *alignment, *device;
+    const char *sync_mode;
+    HurrayBufferHandle handle = {0};
+    HurrayDevice where;
+    uint64_t promised;
+    if (!PyArg_ParseTuple(args, "OOsO:_restore", &byte_size, &alignment, &sync_mode, &device) ||
+        !argument_as_u64(byte_size, "byte_size", &handle.byte_size) ||
+        !argument_as_u64(alignment, "alignment", &promised) ||
+        !device_as_value(state, device, "device", &where)) {
+        return NULL;
+    }
+    handle.alignment = promised <= UINT32_MAX ? (uint32_t)promised : 0; /* 0 is refused, too */
+    handle.device_tag = where.tag;
+    handle.memory_class = where.memory_class;
+    handle.sync_mode = sync_mode_of_name(sync_mode);
+    HurrayStatus status = hurray_buffer_handle_check(&handle);
+    if (status != HURRAY_OK) return raise_status(state, status);
+    return buffer_handle_new(state, &handle, device);
+}
+
 static PyMethodDef buffer_handle_methods[] = {
+    {"_restore", buffer_handle_restore, METH_VARARGS | METH_CLASS, NULL},
+    {"__reduce__", buffer_handle_reduce, METH_NOARGS, NULL},
     {"__copy__", buffer_handle_copy, METH_NOARGS, NULL},
     {"__deepcopy__", buffer_handle_copy, METH_O, NULL},
     {NULL, NULL, 0, NULL},
@@ -513,9 +557,18 @@ static PyObject *get_section(PyObject *self, void *section) {
     return fields_section(core_state_of(self), fields_of(self), section);
 }
 
+/* "float32", or "0x60" where a permissive reader took a tag that is nobody's yet. */
+static PyObject *dtype_text(CoreState *state, uint8_t tag) {
+    PyObject *dtype = dtype_from_tag(state, tag);
+    if (dtype != NULL) return PyObject_Str(dtype);
+    char text[8];
+    PyErr_Clear();
+    return PyUnicode_FromString(hex_byte(tag, text));
+}
+
 static PyObject *descriptor_repr(PyObject *self) {
     PyObject *shape = get_shape(self, NULL);
-    PyObject *dtype = get_dtype(self, NULL);
+    PyObject *dtype = dtype_text(core_state_of(self), fields_of(self)->type_tag);
     PyObject *result = NULL;
     if (shape != NULL && dtype != NULL) {
         const char *layout = hurray_layout_name(fields_of(self)->layout.tag);
@@ -551,7 +604,10 @@ static PyGetSetDef descriptor_getset[] = {
      "int: bytes of the packed elements, None if a dimension is dynamic; of tensors that are\n"
      "quantized or not dense the bytes of all buffers.",
      NULL},
-    {"dtype", get_dtype, NULL, "Dtype: of the stored elements.", NULL},
+    {"dtype", get_dtype, NULL,
+     "Dtype: of the stored elements. InvalidDescriptorError naming the tag where it is not\n"
+     "assigned, which a permissive reader carries: repr shows it, and encode()[14] is it.",
+     NULL},
     {"device", get_device, NULL,
      "Device: of all buffers; device_id is 0, since a descriptor has none.", NULL},
     {"layout", get_layout, NULL, "Layout: where elements lie in the buffers.", NULL},

@@ -173,6 +173,38 @@ def test_a_permissive_reader_carries_a_layout_that_is_not_assigned():
     assert pickle.loads(pickle.dumps(descriptor)) == descriptor
 
 
+TYPE_TAG_AT = 14
+
+
+@pytest.mark.parametrize("tag", [0x3F, 0x60, 0xEF])
+def test_a_type_tag_that_is_not_assigned(tag):
+    """Dtype has no object for it; repr and the bytes tell which one it is."""
+    data = bytearray(EXAMPLE)
+    data[TYPE_TAG_AT] = tag
+    with pytest.raises(hurray.InvalidDescriptorError, match=f"0x{tag:02X}"):
+        Descriptor.decode(data)
+    descriptor = Descriptor.decode(data, permissive=True)
+    for name in ("dtype", "nbytes"):
+        with pytest.raises(hurray.InvalidDescriptorError, match=f"(?i)0x{tag:02X}"):
+            getattr(descriptor, name)
+    assert repr(descriptor) == (
+        f"hurray.Descriptor(dtype=0x{tag:02X}, shape=(3, 4), layout='row_major', buffers=1)"
+    )
+    assert descriptor.encode() == data
+    assert descriptor.encode()[TYPE_TAG_AT] == tag
+    assert (descriptor.shape, descriptor.size, descriptor.strides) == ((3, 4), 12, (4, 1))
+    assert copy.deepcopy(descriptor) == pickle.loads(pickle.dumps(descriptor)) == descriptor
+
+
+@pytest.mark.parametrize("tag", [0x00, 0xFF])
+def test_type_tags_that_are_never_assigned(tag):
+    data = bytearray(EXAMPLE)
+    data[TYPE_TAG_AT] = tag
+    for permissive in (False, True):
+        with pytest.raises(hurray.InvalidDescriptorError, match=f"0x{tag:02X}"):
+            Descriptor.decode(data, permissive=permissive)
+
+
 def test_a_private_layout_survives_pickling():
     layout = hurray.PrivateExtensionLayout(0xF3, 2**40, b"secret")
     t = hurray.Tensor(bytes(8), hurray.int8, (2, 2), layout=layout)

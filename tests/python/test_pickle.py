@@ -299,6 +299,95 @@ def test_pickles_of_other_values():
     assert pickle.loads(pickle.dumps(t.dtype)) is t.dtype
 
 
+HANDLES = sorted({h for kind in KINDS.values() for h in kind.handles}, key=repr)
+SYMMETRIC = hurray.PerBlockAffine.symmetric(0, 32, 1, hurray.float16)
+VALUES = [
+    *(hurray.Dtype.from_name(name) for name in ("bool", "float32", "complex128", "int4")),
+    hurray.Dtype.from_tag(0xF2),
+    *(hurray.Device(kind, 3, "unified") for kind in ("cuda", "metal", 0xF0)),
+    hurray.Device("cpu", 0, "host_pinned"),
+    hurray.RowMajorLayout(),
+    hurray.ColMajorLayout(),
+    hurray.StridedLayout((-3, 1)),
+    hurray.TiledLayout((2, 2)),
+    hurray.MortonLayout((1, 2)),
+    hurray.HilbertLayout(1, 2),
+    hurray.BlockPagedLayout(4, 5, 0, 2),
+    hurray.CooLayout(2**40),
+    hurray.CsrLayout(2),
+    hurray.CscLayout(2),
+    hurray.CsfLayout(2, (2, 0, 1)),
+    hurray.CompositeLayout("overlay", 2, "add"),
+    hurray.PrivateExtensionLayout(0xF3, 1, b"abc"),
+    hurray.UnknownLayout(0x20, b"raw"),
+    hurray.PerTensorAffine(0.5, 3),
+    hurray.PerChannelAffine.symmetric(0, 1),
+    hurray.PerChannelAffine.asymmetric(0, 1, 2),
+    SYMMETRIC,
+    hurray.PerBlockAffine.asymmetric(1, 32, 1, 2, hurray.bfloat16),
+    hurray.NF4(0, 64, 1),
+    hurray.MXFP(0, 32, 1),
+    hurray.Statistics(),
+    hurray.Statistics(nnz=3, value_min=-1.0, value_max=2.0, value_abs_max=2.0),
+    hurray.Shard((8, 2), (5, 0)),
+    hurray.ExtensionType(bit_width=24, is_signed=True),
+    hurray.zeros(3).descriptor,
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_every_value_survives(value):
+    for protocol in PROTOCOLS:
+        again = pickle.loads(pickle.dumps(value, protocol))
+        assert type(again) is type(value)
+        assert again == value
+        assert repr(again) == repr(value)
+    for again in (copy.copy(value), copy.deepcopy(value), copy.deepcopy([value])[0]):
+        assert type(again) is type(value)
+        assert again == value
+
+
+def test_every_class_of_values_is_tried():
+    """Tensors and Composites have tests of their own; a context manager is no value."""
+    tried = {type(value) for value in VALUES} | {hurray.BufferHandle}
+    classes = {c for c in vars(hurray).values() if isinstance(c, type)}
+    values = {c for c in classes if c.__eq__ is not object.__eq__ or c is hurray.Dtype}
+    assert tried >= values - {hurray.Composite, hurray.Layout}
+
+
+@pytest.mark.parametrize("handle", HANDLES, ids=repr)
+def test_buffer_handles_survive(handle):
+    for protocol in PROTOCOLS:
+        again = pickle.loads(pickle.dumps(handle, protocol))
+        assert type(again) is hurray.BufferHandle
+        assert again == handle and hash(again) == hash(handle)
+        assert again.device == handle.device
+    assert copy.copy(handle) == copy.deepcopy(handle) == handle
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exception", "match"),
+    [
+        ((24, 48, "producer_synced", hurray.device.cpu), ValueError, "alignment 48"),
+        ((24, 0, "producer_synced", hurray.device.cpu), ValueError, "alignment 0"),
+        ((24, 2**33, "producer_synced", hurray.device.cpu), ValueError, "alignment"),
+        ((24, 32, "producer_synced", hurray.device.cpu), ValueError, "alignment 32"),
+        ((24, 64, "event", hurray.device.cpu), ValueError, "event"),
+        ((24, 64, "whenever", hurray.device.cuda), ValueError, "sync mode"),
+        ((24, 64, "", hurray.device.cuda), ValueError, "sync mode"),
+        ((24, 64, "event", "cuda"), TypeError, "device"),
+        ((-1, 64, "event", hurray.device.cuda), OverflowError, "byte_size"),
+        ((24, -1, "event", hurray.device.cuda), OverflowError, "alignment"),
+        ((24.0, 64, "event", hurray.device.cuda), TypeError, "byte_size"),
+        ((24, 64, 1, hurray.device.cuda), TypeError, None),
+        ((24, 64, "event"), TypeError, None),
+    ],
+)
+def test_pickles_of_buffer_handles_are_not_believed(arguments, exception, match):
+    with pytest.raises(exception, match=match):
+        hurray.BufferHandle._restore(*arguments)
+
+
 def test_repetitions_leak_nothing():
     t = KINDS["valid/csf.bin"].tensor()
 
@@ -307,6 +396,7 @@ def test_repetitions_leak_nothing():
         data, buffers = out_of_band(t)
         pickle.loads(data, buffers=buffers)
         pickle.loads(pickle.dumps(t, 2))
+        pickle.loads(pickle.dumps(t.buffer_handles))
         copy.deepcopy(t)
 
     leaks.check(action, [t, hurray.Tensor, _restore_tensor], repetitions=20_000)

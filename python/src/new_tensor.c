@@ -26,8 +26,11 @@ bool new_tensor_check_device(CoreState *state, const char *function, PyObject *d
     HurrayDevice value;
     if (device == NULL) return true;
     if (!device_as_value(state, device, "device", &value)) return false;
-    if (value.tag == HURRAY_DEVICE_CPU && value.memory_class == HURRAY_MEMORY_STANDARD) return true;
-    PyErr_Format(state->UnsupportedError, "%s() allocates standard memory of the CPU only, not %R",
+    bool is_here = value.tag == HURRAY_DEVICE_CPU && value.device_id == 0 &&
+                   value.memory_class == HURRAY_MEMORY_STANDARD;
+    if (is_here) return true;
+    PyErr_Format(state->UnsupportedError,
+                 "%s() allocates standard memory of the CPU, device_id 0, only: not on %R",
                  function, device);
     return false;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fractions
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -623,3 +624,31 @@ def test_construction_leaks_nothing():
                 wrong()
 
     leaks.check(make, [model, hurray.float64, hurray.device.cpu], repetitions=20_000)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        hurray.Device("cpu", 1),
+        hurray.Device("cpu", 0, "host_pinned"),
+        hurray.Device("cpu", 0, "unified"),
+        hurray.device.cuda,
+    ],
+    ids=repr,
+)
+def test_memory_is_that_of_the_first_cpu_only(device):
+    """What is allocated is never said to be elsewhere, not on another CPU either."""
+    model = hurray.ones((2, 3))
+    elsewhere = hurray.Tensor(bytes(8), hurray.float64, (1,), device)
+    for make in (
+        lambda: hurray.zeros(3, device=device),
+        lambda: hurray.full(3, 1, device=device),
+        lambda: hurray.arange(3, device=device),
+        lambda: hurray.linspace(0, 1, 3, device=device),
+        lambda: hurray.eye(3, device=device),
+        lambda: hurray.empty_like(model, device=device),
+        lambda: hurray.zeros_like(elsewhere),
+    ):
+        with pytest.raises(hurray.UnsupportedError, match=re.escape(f"not on {device!r}")):
+            make()
+    assert hurray.zeros_like(elsewhere, device=hurray.device.cpu).device == hurray.device.cpu

@@ -348,6 +348,43 @@ def test_what_is_in_the_way_comes_before_the_copy():
         dynamic.to_numpy()
 
 
+@pytest.mark.parametrize("numpy_type", NUMPY_TYPES)
+@pytest.mark.parametrize("layout", DENSE, ids=repr)
+def test_asarray_and_casts_of_every_type(layout, numpy_type):
+    array = matrix(numpy_type)
+    tensor = hurray.from_numpy(array).to_layout(layout)
+    wide = array.astype(np.complex128)
+    np.testing.assert_array_equal(tensor.to_numpy(np.complex128), wide)
+    as_complex = hurray.asarray(tensor, dtype=hurray.complex128)
+    np.testing.assert_array_equal(as_complex.to_numpy(), wide)
+    assert hurray.asarray(tensor, copy=False) is tensor
+    copied = hurray.asarray(tensor, copy=True)
+    assert copied is not tensor and copied.dtype is tensor.dtype
+    assert bits(copied.to_numpy()) == bits(array)
+    if tensor.dtype.is_array_api:
+        assert bits(np.asarray(tensor)) == bits(array)
+    else:  # numpy.asarray gives standard types only
+        with pytest.raises(UnsupportedError, match=rf"{tensor.dtype}.*to_numpy"):
+            np.asarray(tensor)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("numpy_type", NUMPY_TYPES)
+@pytest.mark.parametrize("layout", [ColMajorLayout(), *SCATTERED], ids=repr)
+def test_torch_gets_every_type_that_it_has(layout, numpy_type):
+    torch = pytest.importorskip("torch")
+    array = matrix(numpy_type)
+    tensor = hurray.from_numpy(array).to_layout(layout)
+    if numpy_type in NUMPY_TYPES[NUMPY_TYPES.index(ml_dtypes.float8_e4m3fn) + 1 :]:
+        with pytest.raises(UnsupportedError, match=str(tensor.dtype)):
+            tensor.to_torch()
+        return
+    made = tensor.to_torch()
+    assert str(made.dtype).removeprefix("torch.") == np.dtype(numpy_type).name
+    wide = made.to(torch.complex128).numpy()
+    np.testing.assert_array_equal(wide, array.astype(np.complex128))
+
+
 @pytest.mark.frameworks
 @pytest.mark.parametrize("numpy_type", [np.float32, np.bool_, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("layout", SCATTERED, ids=repr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import operator
 import pickle
@@ -150,6 +151,47 @@ def test_attributes_are_named_like_the_arguments(layout):
     assert all(f"{name}=" in repr(layout) for name in given if given[name] is not None)
 
 
+# Spec 8.9, word for word.
+SIGNATURES = """
+RowMajorLayout() ColMajorLayout() StridedLayout(strides)
+TiledLayout(tile_shape, outer_layout="row_major", inner_layout="row_major", outer_strides=None,
+inner_strides=None, inner_tiled=None) MortonLayout(morton_bits) HilbertLayout(hilbert_order,
+hilbert_rank) CooLayout(nnz, is_sorted=False) CsrLayout(nnz) CscLayout(nnz) CsfLayout(nnz, mode_order)
+BlockPagedLayout(page_size, num_pages, paged_axis, num_seqs, kv_role="key", layer_index=None,
+block_table_index_type="uint32") CompositeLayout(composition_rule, member_count, combine_op=None)
+PrivateExtensionLayout(tag, extension_layout_id, extension_data=b"") UnknownLayout(tag, raw_bytes=b"")
+"""
+
+
+def test_constructors_take_what_the_specification_says():
+    promised = SIGNATURES.replace("\n", " ").replace('"', "'").replace(") ", ")\n").split("\n")
+    classes = {type(example[0]) for example in EXAMPLES}
+    found = {f"{c.__name__}{inspect.signature(c)}" for c in classes}
+    assert found == {line.strip() for line in promised if line.strip()}
+
+
+@pytest.mark.parametrize("layout", [example[0] for example in EXAMPLES], ids=repr)
+def test_arguments_stand_in_the_order_of_the_signature(layout):
+    names = inspect.signature(type(layout)).parameters
+    assert type(layout)(*(getattr(layout, name) for name in names)) == layout
+
+
+@pytest.mark.parametrize("layout", [example[0] for example in EXAMPLES], ids=repr)
+def test_defaults_are_those_of_the_signature(layout):
+    parameters = inspect.signature(type(layout)).parameters.values()
+    needed = {p.name: getattr(layout, p.name) for p in parameters if p.default is p.empty}
+    if needed.get("composition_rule") == "overlay":
+        return  # combine_op has no default then
+    made = type(layout)(**needed)
+    assert all(getattr(made, p.name) == p.default for p in parameters if p.name not in needed)
+
+
+def test_combine_op_is_none_where_it_does_not_apply():
+    assert CompositeLayout("partition", 2).combine_op is None
+    assert CompositeLayout("group", 2).combine_op is None
+    assert CompositeLayout("overlay", 2, combine_op="replace").combine_op == "replace"
+
+
 def test_layouts_are_values():
     layouts = [example[0] for example in EXAMPLES]
     for (i, a), (k, b) in itertools.product(enumerate(layouts), enumerate(layouts)):
@@ -195,6 +237,8 @@ def test_layouts_are_frozen_and_final(layout):
     for name in arguments_of(layout):
         with pytest.raises(AttributeError):
             setattr(layout, name, getattr(layout, name))
+        with pytest.raises(AttributeError):
+            delattr(layout, name)
     with pytest.raises(TypeError, match="not an acceptable base type"):
         type("Derived", (type(layout),), {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import operator
 import pickle
@@ -130,6 +131,45 @@ def test_attributes():
     assert scheme.scale_type is hurray.float16
     for scheme in (NF4(1, 8, 2), MXFP(axis=1, block_size=2048, scale_buffer_index=2)):
         assert (scheme.axis, scheme.scale_buffer_index) == (1, 2)
+
+
+SIGNATURES = [
+    (PerTensorAffine, ["scale", "zero_point"]),
+    (PerChannelAffine.symmetric, ["axis", "scale_buffer_index"]),
+    (
+        PerChannelAffine.asymmetric,
+        ["axis", "scale_buffer_index", "zero_point_buffer_index"],
+    ),
+    (PerBlockAffine.symmetric, ["axis", "block_size", "scale_buffer_index", "scale_type"]),
+    (
+        PerBlockAffine.asymmetric,
+        ["axis", "block_size", "scale_buffer_index", "zero_point_buffer_index", "scale_type"],
+    ),
+    (NF4, ["axis", "block_size", "scale_buffer_index"]),
+    (MXFP, ["axis", "block_size", "scale_buffer_index"]),
+]
+
+
+@pytest.mark.parametrize(("make", "names"), SIGNATURES)
+def test_arguments_are_attributes_in_order(make, names):
+    values = {
+        "scale": 0.5,
+        "zero_point": 3,
+        "axis": 1,
+        "block_size": 64,
+        "scale_buffer_index": 2,
+        "zero_point_buffer_index": 3,
+        "scale_type": hurray.float16,
+    }
+    assert list(inspect.signature(make).parameters) == names
+    scheme = make(*(values[name] for name in names))
+    assert scheme == make(**{name: values[name] for name in names})
+    assert all(getattr(scheme, name) == values[name] for name in names)
+    if (
+        isinstance(scheme, PerChannelAffine | PerBlockAffine)
+        and "zero_point_buffer_index" not in names
+    ):
+        assert scheme.zero_point_buffer_index is None
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool))

@@ -424,6 +424,17 @@ def test_shards_of_other_types(arguments):
 # ---- ExtensionType ----
 
 
+def test_fields_of_a_private_type():
+    section = ExtensionType(**FLOAT)
+    assert {name: getattr(section, name) for name in FLOAT} == FLOAT
+    assert (section.is_signed, type(section.has_nan)) == (False, bool)
+    integer = ExtensionType(bit_width=8, is_signed=True)
+    assert integer.is_signed is True and integer != ExtensionType(bit_width=8)
+    defaults = {name: False if isinstance(value, bool) else 0 for name, value in FLOAT.items()}
+    plain = ExtensionType(bit_width=8)
+    assert {name: getattr(plain, name) for name in FLOAT} == {**defaults, "bit_width": 8}
+
+
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 16, 24, 128, 2**32 - 8])
 def test_the_size_of_private_elements(bits):
     section = ExtensionType(bit_width=bits)

@@ -434,6 +434,56 @@ def test_nothing_stored(name, shape):
     assert back.toarray().shape == shape
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_nothing_stored_needs_no_copy(name):
+    matrix = compressed(name, np.empty(0), [], [0, 0, 0, 0], (3, 3))
+    t = hurray.from_scipy(matrix, copy=False)
+    assert (t.nnz, t.shape) == (0, (3, 3))
+    assert address(parts(t)[2]) == address(matrix.indptr)
+
+
+@pytest.mark.parametrize("coords_dtype", ["int32", "int64", "uint16"])
+def test_coo_of_every_width_keeps_its_bits(coords_dtype):
+    matrix = sparse.coo_array((3, 4))
+    matrix.data = aligned_copy([-0.0, 0.0, np.nan])
+    matrix.coords = tuple(np.array(c, coords_dtype) for c in ([2, 0, 1], [0, 3, 1]))
+    t = hurray.from_scipy(matrix)
+    assert t.indices.dtype is hurray.uint64
+    assert array_of(t.indices).tolist() == [[2, 0], [0, 3], [1, 1]]
+    assert t.to_scipy().data.tobytes() == matrix.data.tobytes()
+
+
+def test_coo_of_three_dimensions():
+    t = hurray.sparse_coo([1.0, 2.0], [[0, 1, 1], [2, 0, 3]], (3, 3, 4))
+    with pytest.raises(hurray.UnsupportedError, match=r"2 dimensions, not 3: .*array=True"):
+        t.to_scipy()
+    try:
+        sparse.coo_array((3, 3, 4))
+    except ValueError:
+        pytest.skip("this SciPy has no arrays of three dimensions")
+    made = t.to_scipy(array=True)
+    assert made.shape == (3, 3, 4) and made.toarray()[2, 0, 3] == 2.0
+    assert array_of(hurray.from_scipy(made).indices).tolist() == array_of(t.indices).tolist()
+
+
+@pytest.mark.parametrize("index_dtype", ["int32", "int64", "uint64"])
+def test_sorting_keeps_bits_of_values(index_dtype):
+    matrix = compressed("csr_array", [-0.0, 0.0, np.nan], [2, 1, 0], [0, 3], (1, 3), index_dtype)
+    t = hurray.from_scipy(matrix)
+    assert array_of(t.values).tobytes() == matrix.data[::-1].tobytes()
+    assert array_of(t.col_indices).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_is_stored_though_scipy_computes_nothing_with_it(name):
+    values = hurray.ones((2,), dtype=getattr(hurray, name))
+    t = hurray.sparse_coo(values, [[0, 1], [2, 0]], (3, 3))
+    for layout in (hurray.CooLayout(2), hurray.CsrLayout(2), hurray.CscLayout(2)):
+        made = t.to_layout(layout).to_scipy()
+        assert made.dtype == name
+        assert hurray.from_scipy(made).dtype is t.dtype
+
+
 # ---- without, and over and over ----
 
 

@@ -251,6 +251,16 @@ def test_nothing_stored(rank, extent):
     assert np.asarray(t.indices).shape == (0, rank)
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (3, 4, 5), (2, 3, 2, 3, 2)])
+def test_what_is_stored_in_any_rank(shape):
+    dense = np.random.default_rng(3).integers(0, 2, shape).astype(np.float32)
+    indices = np.argwhere(dense)[::-1].astype(np.uint64)  # in any order
+    values = np.arange(1, len(indices) + 1, dtype=np.float32)
+    dense[tuple(indices.T.astype(int))] = values
+    t = hurray.sparse_coo(values, indices, shape)
+    assert t.to_layout(hurray.RowMajorLayout()).to_numpy().tolist() == dense.tolist()
+
+
 def test_the_largest_extents():
     largest = 2**64 - 2
     t = hurray.sparse_coo([1.0], np.array([[largest - 1, 0]], np.uint64), (largest, 1))

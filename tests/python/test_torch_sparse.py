@@ -196,6 +196,50 @@ def test_nothing_stored(kind):
     assert t.to_torch().to_dense().tolist() == x.to_dense().tolist()
 
 
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
+def test_stored_zeros_keep_their_bits(kind):
+    values = torch.tensor([-0.0, 0.0, float("nan")], dtype=torch.float64)
+    rows, columns = torch.tensor([0, 1, 3]), torch.tensor([0, 1, 3])
+    if kind == "coo":
+        x = torch.sparse_coo_tensor(
+            torch.stack([rows, columns]), values, (4, 4), check_invariants=True
+        )
+    else:  # the third row (column) is empty
+        pointers = torch.tensor([0, 1, 2, 2, 3])
+        layout = getattr(torch, f"sparse_{kind}")
+        x = torch.sparse_compressed_tensor(
+            pointers, rows, values, (4, 4), layout=layout, check_invariants=True
+        )
+    t = hurray.from_torch(x)
+    stored = values.numpy().tobytes()
+    assert t.nnz == 3 and np.asarray(t.values).tobytes() == stored
+    back = t.to_torch()
+    back_values = back._values() if kind == "coo" else back.values()
+    assert back_values.numpy().tobytes() == stored
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_the_error_names_the_component_that_would_be_copied(kind):
+    x = compressed(kind)
+    indices, pointers = (getattr(x, name)() for name in COMPRESSED[kind].values())
+    index_name, pointer_name = COMPRESSED[kind]
+
+    def again(pointers, indices, values):
+        return torch.sparse_compressed_tensor(
+            pointers, indices, values, (3, 3), layout=x.layout, check_invariants=True
+        )
+
+    values = torch.empty(4)[1:].copy_(x.values())  # 4 bytes after an aligned address
+    with pytest.raises(hurray.CopyRequiredError, match=r"^values: .*4-byte aligned.* 64"):
+        hurray.from_torch(again(pointers, indices, values), copy=False)
+    off = torch.empty(4, dtype=torch.int64)[1:].copy_(indices)
+    with pytest.raises(hurray.CopyRequiredError, match=rf"^{index_name}: .*8-byte aligned.* 64"):
+        hurray.from_torch(again(pointers, off, x.values()), copy=False)
+    off = torch.empty(5, dtype=torch.int64)[1:].copy_(pointers)
+    with pytest.raises(hurray.CopyRequiredError, match=rf"^{pointer_name}: .*8-byte aligned.* 64"):
+        hurray.from_torch(again(off, indices, x.values()), copy=False)
+
+
 def test_memory_lives_as_long_as_it_is_needed():
     t = hurray.from_torch(compressed("csr"))
     gc.collect()

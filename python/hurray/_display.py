@@ -43,6 +43,8 @@ def set_print_options(*, sparse_display: SparseDisplay | None = None) -> None:
 
     sparse_display: what a sparse tensor shows, "metadata" (the default: layout, shape, nnz, dtype)
     or "content". None leaves an option as it is; ValueError for another word.
+
+    >>> hurray.set_print_options(sparse_display="metadata")
     """
     _check(sparse_display)
     if sparse_display is not None:
@@ -50,14 +52,26 @@ def set_print_options(*, sparse_display: SparseDisplay | None = None) -> None:
 
 
 def get_print_options() -> PrintOptions:
-    """The options of the current context, as a new dict that set_print_options accepts."""
+    """The options of the current context, as a new dict that set_print_options accepts.
+
+    >>> hurray.get_print_options()
+    {'sparse_display': 'metadata'}
+    """
     return {"sparse_display": _sparse_display.get()}
 
 
 def print_options(
     *, sparse_display: SparseDisplay | None = None
 ) -> AbstractContextManager[None, bool | None]:
-    """A context manager that sets options as set_print_options does, and then restores them."""
+    """A context manager that sets options as set_print_options does, and then restores them.
+
+    >>> t = hurray.eye(2).to_layout(hurray.CsrLayout(0))
+    @1>>> t
+    hurray.Tensor(layout='csr', shape=(1, 2), nnz=2, dtype=int64)
+    >>> with hurray.print_options(sparse_display="content"):
+    ...     t
+    hurray.Tensor(layout='csr', shape=(1, 2), nnz=2, dtype=int64, col_indices=[0, 1], row_ptr=[0, 2], values=[7, 7])
+    """
     _check(sparse_display)
     return _changed(sparse_display)
 

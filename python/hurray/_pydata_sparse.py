@@ -100,6 +100,10 @@ def from_sparse(array: sparse.COO | sparse.GCXS, *, copy: bool | None = None) ->
     without a counterpart, and indices that occur twice, InvalidDescriptorError for those out of
     bounds and for pointers that are wrong, TypeError for what is not of that package, and
     ImportError without it.
+
+    >>> import sparse
+    >>> hurray.from_sparse(sparse.COO.from_numpy(np.eye(2))).values
+    hurray.Tensor([1., 1.], dtype=float64)
     """
     package = _import_sparse("from_sparse")
     if not isinstance(array, package.SparseArray):

@@ -54,6 +54,10 @@ def from_scipy(
     for other formats and dtypes and for indices that occur twice, InvalidDescriptorError for those
     out of bounds and for pointers that are wrong, TypeError for what is not sparse, and ImportError
     without SciPy.
+
+    >>> import scipy.sparse
+    >>> hurray.from_scipy(scipy.sparse.csr_matrix([[0.0, 7.0], [0.0, 0.0]])).col_indices
+    hurray.Tensor([1], dtype=uint64)
     """
     sparse = _import_sparse("from_scipy")
     if not sparse.issparse(matrix):

@@ -242,6 +242,10 @@ def from_torch(tensor: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     Raises ImportError without torch, TypeError for anything but a torch.Tensor, UnsupportedError for
     what would be lost (a gradient, a pending conjugation or negation, a quantizer), for the sparse
     layouts with blocks, batches or dense dimensions, and for an index that occurs twice.
+
+    >>> import torch
+    >>> hurray.from_torch(torch.tensor([1.5, 2.5]))
+    hurray.Tensor([1.5, 2.5], dtype=float32)
     """
     torch = sys.modules.get("torch") or _import_torch("from_torch")
     if not isinstance(tensor, torch.Tensor):

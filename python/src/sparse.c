@@ -390,7 +390,11 @@ PyDoc_STRVAR(
     "Indices are verified first.\n\n"
     "UnsupportedError: another layout, values of a type that Numba has not, quantized ones,\n"
     "another device. InvalidDescriptorError: an index or pointer that is wrong, a dynamic\n"
-    "dimension. ImportError: no package sparse.");
+    "dimension. ImportError: no package sparse."
+    "\n\n"
+    ">>> t = hurray.eye(3).to_layout(hurray.CsrLayout(0))\n"
+    ">>> t.to_sparse().nnz\n"
+    "3");
 
 static PyObject *tensor_to_sparse(PyObject *self, PyObject *unused) {
     (void)unused;

@@ -8,10 +8,12 @@ import ctypes
 import gc
 import pathlib
 import pickle
+import struct
 import subprocess
 import sys
 import threading
 
+import capsule_abi
 import leaks
 import numpy as np
 import pytest
@@ -281,6 +283,17 @@ def test_what_cannot_be_taken_in(changes, exception, named):
     assert capsule_name(producer.capsules[0]) == NAME  # whoever made it still owns it
 
 
+def test_buffer_handles_and_descriptors_hold_no_memory():
+    producer = foreign()
+    t = hurray.from_hurray(producer)
+    handles, descriptor = t.buffer_handles, t.descriptor
+    del t
+    gc.collect()
+    assert len(producer.released) == 2
+    assert handles[0].byte_size == 48
+    assert descriptor.buffer_handles == handles
+
+
 def test_descriptors_of_bad_capsules():
     good = Tensor(DATA, float32, (3, 4)).descriptor.encode()
     for bad in (b"NOPE" + good[4:], good[:4] + b"\2" + good[5:]):  # its magic, its version
@@ -371,8 +384,17 @@ BYTES = {
     "memoryview": memoryview,
     "numpy.asarray": np.asarray,
     "asarray copy": lambda t: hurray.asarray(t, copy=True),
+    "asarray cast": lambda t: hurray.asarray(t, dtype=hurray.float64),
+    "the constructor": lambda t: Tensor(t, hurray.uint8, (48,)),
+    "bytes": bytes,
     "deepcopy": copy.deepcopy,
     "pickle": pickle.dumps,
+    "pickle in band": lambda t: pickle.dumps(t, 2),
+    "to_layout": lambda t: t.to_layout(hurray.StridedLayout((1,) * t.ndim)),
+    "compute": hurray.Statistics.compute,
+    "from_numpy of it": lambda t: hurray.from_numpy(np.asarray(t)),
+    "from_dlpack": hurray.from_dlpack,
+    "numpy.from_dlpack": np.from_dlpack,
 }
 
 
@@ -384,6 +406,33 @@ def test_every_path_to_its_bytes_names_the_mode(mode, handover):
         with pytest.raises(hurray.UnsupportedError, match=mode):
             BYTES[handover](view)
         assert not hasattr(view, "__array_interface__")
+
+
+@pytest.mark.parametrize("mode", ["event", "consumer_stream"])
+@pytest.mark.parametrize("file", ["csr", "csf", "q_per_block", "morton"])
+def test_no_layout_is_a_way_around_that(mode, file):
+    """All buffers are elsewhere, at addresses where nothing is, and not ready."""
+    sync = ["producer_synced", "event", "consumer_stream"].index(mode)
+    encoded = bytearray((VECTORS / f"{file}.bin").read_bytes())
+    records = []
+    for handle in Descriptor.decode(encoded).buffer_handles:
+        table = struct.pack("<QI4B", handle.byte_size, handle.alignment, 0, 0, 0, 0)
+        at = encoded.index(table)
+        encoded[at : at + 16] = table[:12] + bytes([1, sync, 0, 0])
+        records.append((0x7F00_0000_0000, handle.byte_size, handle.alignment, 1, sync, 0, 0, 0))
+    t = hurray.from_hurray(capsule_abi.Producer(bytes(encoded), records))
+    for handover in (
+        *(copy.deepcopy, pickle.dumps, hurray.Statistics.compute),
+        lambda t: t.verify(),
+        lambda t: t.to_layout(hurray.RowMajorLayout()),
+        lambda t: bytes(t.buffer(t.buffer_count - 1)),
+        lambda t: np.asarray(t.buffer(0)),
+    ):
+        with pytest.raises(hurray.UnsupportedError, match=mode):
+            handover(t)
+    assert mode in repr(t.buffer_handles)
+    assert repr(t)
+    assert hurray.from_hurray(t).descriptor == t.descriptor
 
 
 @pytest.mark.parametrize("mode", ["event", "consumer_stream"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import operator
 import struct
 
@@ -143,6 +144,54 @@ def test_buffers_one_byte_short_or_long(file):
         with contextlib.suppress(BufferError):  # where the vector's buffer is larger than needed
             tensor_like(descriptor, shorter)
             assert i < own
+
+
+# ---- arguments and buffers ----
+
+
+def test_the_signature_is_shown():
+    parameters = inspect.signature(Tensor).parameters
+    assert list(parameters) == [
+        *("buffer", "dtype", "shape", "device", "aux_buffers", "layout", "quantization"),
+        *("statistics", "shard", "extension_type", "member_role", "byte_offset"),
+    ]
+    for i, parameter in enumerate(parameters.values()):
+        keyword_only = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert keyword_only is (i >= 4)
+        assert (parameter.default is inspect.Parameter.empty) is (i < 3)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_every_buffer_is_copied_into_aligned_memory_of_its_own(kind):
+    np = pytest.importorskip("numpy")
+    sources = [VALUES, u64(3, 1), u64(0, 1, 2)]
+    given = [bytearray(source) for source in sources]
+    aux = [kind(source) for source in given[1:]]
+    data = kind(given[0])
+    t = Tensor(data, hurray.float32, (2, 5), layout=CsrLayout(2), aux_buffers=aux)
+    for i, source in enumerate(sources):
+        view = t.buffer(i).to_numpy()
+        assert view.ctypes.data % 64 == 0
+        given[i][:] = bytes(len(source))
+        assert view.tobytes() == source
+        assert not np.shares_memory(view, np.frombuffer(given[i], np.uint8))
+    del data, aux
+    for source in given:
+        source.extend(bytes(10_000))  # not held, so that it can move
+    assert t.col_indices.to_numpy().tolist() == [3, 1]
+    assert not t.readonly
+
+
+def test_every_buffer_has_its_bytes():
+    t = csr()
+    sources = [VALUES, u64(3, 1), u64(0, 1, 2)]
+    for i, source in enumerate(sources):
+        for view in (t.buffer(i), t.buffer(i - 3)):
+            assert (view.dtype, view.shape) == (hurray.uint8, (len(source),))
+            assert bytes(view) == source
+    for index in (3, -4):
+        with pytest.raises(IndexError, match="3 buffers"):
+            t.buffer(index)
 
 
 # ---- tiers of checks ----

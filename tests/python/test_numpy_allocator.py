@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import threading
 
@@ -166,3 +167,29 @@ def test_it_takes_no_arguments():
         hurray.aligned_allocator(64)
     with pytest.raises(TypeError):
         hurray.aligned_allocator(alignment=64)
+
+
+def test_two_that_are_left_out_of_order_leave_the_outer_handler():
+    """As documented; what was there first comes back when it is set."""
+    first = get_handler_name()
+    outer, inner = hurray.aligned_allocator(), hurray.aligned_allocator()
+
+    def leave_out_of_order():
+        outer.__enter__()
+        inner.__enter__()
+        outer.__exit__(None, None, None)
+        names.append(get_handler_name())
+        inner.__exit__(None, None, None)
+        names.append(get_handler_name())
+        with hurray.aligned_allocator():
+            pass
+        names.append(get_handler_name())
+        assert is_aligned(np.ones(100))
+
+    names: list[str] = []
+    contextvars.copy_context().run(leave_out_of_order)
+    assert names == [first, NAME, NAME]
+    assert get_handler_name() == first  # the handler is that of a context
+    for allocator in (outer, inner):
+        with pytest.raises(RuntimeError, match="not active"):
+            allocator.__exit__(None, None, None)

@@ -20,25 +20,32 @@ and out, the consumer keeping the memory alive:
     >>> float(b[0, 0])
     5.0
 
-Where to look:
+Where to look; help(hurray.NAME) says more, with an example that begins with the imports above:
 
 ==================  ================================================================================
-the tensor          Tensor, Descriptor, BufferHandle; Composite, of several tensors
+the tensor          Tensor, Composite of several tensors; t.descriptor is a Descriptor without bytes,
+                    with a BufferHandle for each buffer
 element types       float32 and its like; dtype has all of them; Dtype, buffer_size_bytes
 devices             device.cpu and its like; Device
-layouts             RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, MortonLayout,
-                    HilbertLayout; CooLayout, CsrLayout, CscLayout, CsfLayout; BlockPagedLayout and
-                    others, all of them a Layout
+dense layouts       RowMajorLayout, ColMajorLayout, StridedLayout, TiledLayout, MortonLayout,
+                    HilbertLayout, each a Layout
+sparse layouts      CooLayout, CsrLayout, CscLayout, CsfLayout
+other layouts       BlockPagedLayout, CompositeLayout; PrivateExtensionLayout, UnknownLayout,
+                    layout_tag_kind
 quantization        PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4, MXFP; decode_quantization
 other sections      Statistics, Shard, ExtensionType
-construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray; sparse_coo
+construction        zeros, ones, empty, full and each with _like; arange, linspace, eye; asarray;
+                    sparse_coo
 coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_sparse, from_hurray;
                     aligned_allocator for arrays to come
 going out           t.to_numpy(), t.to_torch(), t.to_scipy(), t.to_sparse(); numpy.asarray(t),
                     memoryview(t); the from_dlpack of NumPy, PyTorch, JAX or CuPy
-other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
+in other forms      t.to_layout(layout), t.T, t.buffer(i); copy and pickle know tensors
+is it right?        t.verify() reads what is in the buffers
 how it shows        set_print_options, get_print_options, print_options
-what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
+what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError; FileError,
+                    StreamError, InternalError
+numbers             MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, in bytes
 ==================  ================================================================================
 
 copy= means the same everywhere: None copies if it must, False raises CopyRequiredError instead,

@@ -65,12 +65,13 @@ def print_options(
 ) -> AbstractContextManager[None, bool | None]:
     """A context manager that sets options as set_print_options does, and then restores them.
 
-    >>> t = hurray.eye(2).to_layout(hurray.CsrLayout(0))
-    @1>>> t
+    >>> t = hurray.full((1, 2), 7).to_layout(hurray.CsrLayout(0))
+    >>> t
     hurray.Tensor(layout='csr', shape=(1, 2), nnz=2, dtype=int64)
     >>> with hurray.print_options(sparse_display="content"):
-    ...     t
-    hurray.Tensor(layout='csr', shape=(1, 2), nnz=2, dtype=int64, col_indices=[0, 1], row_ptr=[0, 2], values=[7, 7])
+    ...     t  # doctest: +NORMALIZE_WHITESPACE
+    hurray.Tensor(layout='csr', shape=(1, 2), nnz=2, dtype=int64,
+                  col_indices=[0, 1], row_ptr=[0, 2], values=[7, 7])
     """
     _check(sparse_display)
     return _changed(sparse_display)

@@ -65,12 +65,3 @@ def test_the_stub_of_a_function_has_its_parameters(name):
     arguments = FUNCTIONS[name].args
     stub = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
     assert stub == list(inspect.signature(getattr(_core, name)).parameters)
-
-
-@pytest.mark.parametrize("name", sorted({*PUBLIC_CLASSES, *FUNCTIONS}))
-def test_what_is_public_is_documented(name):
-    documented = getattr(_core, name)
-    assert inspect.getdoc(documented)
-    if inspect.isclass(documented) and not issubclass(documented, Exception):
-        bare = [n for n, v in vars(documented).items() if is_public(n) and not inspect.getdoc(v)]
-        assert bare == []

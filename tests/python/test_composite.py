@@ -9,6 +9,7 @@ import operator
 import pickle
 import weakref
 
+import capsule_abi
 import leaks
 import ml_dtypes
 import numpy as np
@@ -164,9 +165,12 @@ def test_equality_is_by_value():
 
 
 def test_alignment_is_no_part_of_a_value_and_bits_are():
-    array = np.zeros(3000, np.float32)
-    shared = hurray.from_numpy(array)
-    assert group(shared) == group(member(array))
+    blocks = [capsule_abi.memory(8192, 4096)[start:][:4096] for start in (64, 0)]
+    tensors = [hurray.from_numpy(block, copy=False) for block in blocks]
+    assert [t.buffer_handles[0].alignment for t in tensors] == [64, 4096]
+    assert group(tensors[0]) == group(tensors[1])
+    blocks[1][7] = 1
+    assert group(tensors[0]) != group(tensors[1])
     assert group(member([0.0])) != group(member([-0.0]))
     nan = member(np.array([np.nan], np.float32))
     assert group(nan) == group(copy.deepcopy(nan))
@@ -302,6 +306,23 @@ def test_rules_and_operations(rule, op, error, match):
 def test_other_arguments(arguments, error):
     with pytest.raises(error):
         Composite("group", **arguments)
+
+
+def test_statistics_that_a_reader_takes_and_no_writer_makes():
+    encoded = (capsule_abi.VECTORS / "valid" / "stats_odd_advice.bin").read_bytes()
+    odd = hurray.Descriptor.decode(encoded).statistics
+    with pytest.raises(InvalidDescriptorError, match="sparsity_ratio"):
+        group(member(floats(1)), statistics=odd)
+
+
+def test_a_type_that_is_not_assigned_is_shown_by_its_tag():
+    encoded = bytearray(group().descriptor.encode())
+    encoded[14] = 0x60
+    composite = hurray._core._restore_composite(bytes(encoded), ())
+    assert repr(composite) == ("hurray.Composite(rule='group', shape=(1,), dtype=0x60, members=[])")
+    with pytest.raises(InvalidDescriptorError, match="0x60"):
+        composite.dtype
+    assert pickle.loads(pickle.dumps(composite)) == composite
 
 
 LEFT, RIGHT = floats(2, 2), floats(2, 2, start=4)

@@ -88,10 +88,11 @@ static PyObject *create(PyObject *module, const char *function, Contents content
     return make(state, &made, contents, fill_value);
 }
 
-#define CREATION_TAIL                                                                              \
-    "\n\ndtype is a standard type (others: UnsupportedError), device the CPU (others:\n"           \
-    "UnsupportedError). InvalidDescriptorError for a dynamic or negative extent, MemoryError for " \
-    "more\n"                                                                                       \
+#define CREATION_TAIL                                                                        \
+    "\n\ndtype is a standard type (others: UnsupportedError), device the CPU, device_id 0\n" \
+    "(others: UnsupportedError). InvalidDescriptorError for a dynamic or negative extent, "  \
+    "MemoryError for "                                                                       \
+    "more\n"                                                                                 \
     "bytes than there are (spec 8.4)."
 
 PyDoc_STRVAR(zeros_doc, "zeros($module, /, shape, *, dtype=None, device=None)\n--\n\n"

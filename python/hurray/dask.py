@@ -20,7 +20,7 @@ from typing import Any
 
 import dask.sizeof
 import dask.tokenize
-from distributed import protocol
+from distributed.protocol.serialize import dask_deserialize, dask_serialize
 
 from ._core import Composite, InvalidDescriptorError, Tensor, UnsupportedError
 
@@ -112,10 +112,13 @@ def _token_of_composite(composite: Composite) -> Any:
 
 _size_of: Any = dask.sizeof.sizeof
 _token_of: Any = dask.tokenize.normalize_token
+_serializers: Any = dask_serialize
+_deserializers: Any = dask_deserialize
 
 _size_of.register(Tensor, _size_of_tensor)
 _size_of.register(Composite, _size_of_composite)
 _token_of.register(Tensor, _token_of_tensor)
 _token_of.register(Composite, _token_of_composite)
 for _kind in (Tensor, Composite):
-    protocol.register_serialization(_kind, _serialize, _deserialize)
+    _serializers.register(_kind, _serialize)
+    _deserializers.register(_kind, _deserialize)

@@ -16,7 +16,11 @@ from capsule_abi import KINDS, READ_ONLY
 
 import hurray
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [
+    pytest.mark.frameworks,
+    # Ray forks, and at once becomes another program; JAX warns where another test imported it.
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+]
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 

@@ -129,6 +129,11 @@ def _count_release(address: int) -> None:
     _exports[address][0].released += 1
 
 
+# Capsules may outlive this module, and a collector at the end of the interpreter would take the
+# function from those that are left.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_count_release))
+
+
 class Producer:
     """Hands out exactly the structs it is told to, valid or not, and counts their releases.
 

@@ -165,7 +165,7 @@ def test_types_and_values_are_shared():
     ]
     hammer(
         [
-            same(lambda: [hash(value) for value in values]),
+            same(lambda: [hash(value) for value in values if type(value).__hash__]),
             same(lambda: [repr(value) for value in values]),
             same(lambda: [copy.deepcopy(value) == value for value in values]),
             same(lambda: pickle.loads(pickle.dumps(values)) == values),

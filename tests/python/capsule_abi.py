@@ -125,12 +125,12 @@ _exports: dict[int, tuple[Any, ...]] = {}
 
 
 @RELEASE
-def _count_release(address: int) -> None:
-    _exports[address][0].released += 1
+def _count_release(address: int, exports: dict[int, tuple[Any, ...]] = _exports) -> None:
+    exports[address][0].released += 1
 
 
-# Capsules may outlive this module, and a collector at the end of the interpreter would take the
-# function from those that are left.
+# Capsules may outlive this module and its names, and a collector at the end of the interpreter would
+# take the function from those that are left.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_count_release))
 
 

@@ -53,7 +53,7 @@ def test_a_tensor_shows_itself_without_numpy():
 
 
 def test_examples_in_docstrings_are_true():
-    pytest.importorskip("numpy")
-    failed, attempted = doctest.testmod(hurray, extraglobs={"hurray": hurray})
+    np = pytest.importorskip("numpy")
+    failed, attempted = doctest.testmod(hurray, extraglobs={"hurray": hurray, "np": np})
     assert attempted >= 6
     assert failed == 0

@@ -21,6 +21,9 @@ def is_sanitized() -> bool:
     return maps.exists() and "libasan" in maps.read_text()
 
 
+SANITIZED = is_sanitized()
+
+
 def resident_bytes() -> int:
     """Memory of this process, where the system tells; 0 where it does not."""
     statm = Path("/proc/self/statm")
@@ -50,7 +53,7 @@ class Mallinfo2(ctypes.Structure):
 def _find_heap_count() -> Callable[[], int] | None:
     """A function that tells how many bytes of the C heap are in use; None where nobody counts."""
     libc = ctypes.CDLL(None)
-    if is_sanitized() and hasattr(libc, "__sanitizer_get_current_allocated_bytes"):
+    if SANITIZED and hasattr(libc, "__sanitizer_get_current_allocated_bytes"):
         count = libc["__sanitizer_get_current_allocated_bytes"]
         count.restype, count.argtypes = ctypes.c_size_t, []
         return count
@@ -84,14 +87,15 @@ def _growth(action: Callable[[], object], objects: list[object], repetitions: in
     more_blocks = sys.getallocatedblocks() - blocks
     found = []
     counts = list(map(operator.sub, map(sys.getrefcount, objects), references))
-    if max(map(abs, counts), default=0) > repetitions // 1000 + 1:
+    if max(map(abs, counts), default=0) > repetitions // (10 if SANITIZED else 1000) + 1:
         found.append(f"references {counts}")
     if more_blocks > repetitions // 100 + 20:
         found.append(f"{more_blocks} blocks of Python's allocator")
-    if more_heap > 4 * repetitions + 1024:
+    # AddressSanitizer counts the bytes asked for, and Python's objects among them.
+    if more_heap > (repetitions // 2 + (16 << 10) if SANITIZED else 4 * repetitions + 1024):
         found.append(f"{more_heap} bytes of the C heap")
     # The smallest object that could stay behind each time has 16 bytes.
-    if not is_sanitized() and resident_bytes() - resident > 4 * repetitions + (1 << 20):
+    if not SANITIZED and resident_bytes() - resident > 4 * repetitions + (1 << 20):
         found.append(f"{resident_bytes() - resident} bytes of the process")
     return found
 
@@ -104,7 +108,7 @@ def check(
     Under a sanitizer it is done `sanitized` times, a hundredth where that is not given. A leak
     grows every time that is measured, a cache that some library fills does not.
     """
-    if is_sanitized():
+    if SANITIZED:
         repetitions = sanitized or max(repetitions // 100, 100)
     for _ in range(repetitions // 50 + 5):
         action()

@@ -11,6 +11,7 @@
 #define MESSAGE_SIZE 512
 
 static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local int error_number;
 
 /*
  * Bytes of the UTF-8 character that `text` begins with; 0 where there is none (Unicode, table 3-7).
@@ -62,11 +63,19 @@ const char *hurray_status_name(HurrayStatus status) {
     case HURRAY_ERR_COPY_REQUIRED: return "HURRAY_ERR_COPY_REQUIRED";
     case HURRAY_ERR_BAD_PRODUCER: return "HURRAY_ERR_BAD_PRODUCER";
     case HURRAY_ERR_DATA_INVALID: return "HURRAY_ERR_DATA_INVALID";
+    case HURRAY_ERR_IO: return "HURRAY_ERR_IO";
+    case HURRAY_ERR_FILE_INVALID: return "HURRAY_ERR_FILE_INVALID";
+    case HURRAY_ERR_STREAM_INVALID: return "HURRAY_ERR_STREAM_INVALID";
+    case HURRAY_ERR_NOT_FOUND: return "HURRAY_ERR_NOT_FOUND";
+    case HURRAY_ERR_CLOSED: return "HURRAY_ERR_CLOSED";
+    case HURRAY_ERR_INTERRUPTED: return "HURRAY_ERR_INTERRUPTED";
     default: return "unknown status";
     }
 }
 
 const char *hurray_error_message(void) { return message; }
+
+int hurray_error_number(void) { return error_number; }
 
 uint32_t hurray_c_abi_version(void) { return HURRAY_C_ABI_VERSION; }
 
@@ -85,4 +94,14 @@ HurrayStatus hri_fail_null(const char *parameter) {
 
 HurrayStatus hri_fail_memory(unsigned long long bytes) {
     return hri_fail(HURRAY_ERR_OUT_OF_MEMORY, "no memory for %llu bytes", bytes);
+}
+
+HurrayStatus hri_fail_io(int number, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    make_presentable(message);
+    error_number = number;
+    return HURRAY_ERR_IO;
 }

@@ -78,6 +78,12 @@ static PyObject *exception_of(CoreState *state, HurrayStatus status) {
     case HURRAY_ERR_INVALID_ARGUMENT: return PyExc_ValueError;
     case HURRAY_ERR_UNSUPPORTED: return state->UnsupportedError;
     case HURRAY_ERR_COPY_REQUIRED: return state->CopyRequiredError;
+    case HURRAY_ERR_IO:
+    case HURRAY_ERR_FILE_INVALID: return state->FileError;
+    case HURRAY_ERR_STREAM_INVALID:
+    case HURRAY_ERR_CLOSED: return state->StreamError;
+    case HURRAY_ERR_NOT_FOUND: return state->MissingName;
+    case HURRAY_ERR_INTERRUPTED: return PyExc_KeyboardInterrupt;
     default: return state->InternalError;
     }
 }

@@ -5,41 +5,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fail.h"
+#include "utf8.h"
 
 #define MESSAGE_SIZE 512
 
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local int error_number;
 
-/*
- * Bytes of the UTF-8 character that `text` begins with; 0 where there is none (Unicode, table 3-7).
- * The terminating zero is no continuation byte, so nothing beyond it is looked at.
- */
-static size_t character_length(const uint8_t *text) {
-    uint8_t lead = text[0];
-    if (lead < 0x80) return 1;
-    if (lead < 0xC2 || lead > 0xF4) return 0;
-    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    /* Overlong forms, surrogates, and what lies beyond U+10FFFF, show in the second byte. */
-    uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (text[1] < low || text[1] > high) return 0;
-    for (size_t i = 2; i < length; i++) {
-        if (text[i] < 0x80 || text[i] > 0xBF) return 0;
-    }
-    return length;
-}
-
 /* Names from outside stand in messages, and may be cut: what is no character becomes a '?', what
  * would break the line a blank. */
 static void make_presentable(char *text) {
-    while (*text != '\0') {
-        size_t length = character_length((const uint8_t *)text);
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t length = hri_utf8_character((const uint8_t *)text, left);
         if (length == 0) *text = '?';
         if ((uint8_t)*text < 0x20 || *text == 0x7F) *text = ' ';
-        text += length == 0 ? 1 : length;
+        if (length == 0) length = 1;
+        text += length;
+        left -= length;
     }
 }
 

@@ -17,8 +17,10 @@
  * The reader drives it from a HurraySource, reading ahead what is there so that small tensors do not
  * cost a system call each.
  *
- * Buffers are 64-aligned (4096 from a page up). Limits are checked before anything is allocated, and
- * a declared size above 64 MiB is never trusted with more memory than about twice what has arrived.
+ * Buffers are 64-aligned (4096 from a page up) and in host memory, whatever the descriptor said of
+ * the producer's: tensors are on the CPU, producer_synced (spec 1.5). Limits are checked before
+ * anything is allocated, and a declared size above 64 MiB is never trusted with more memory than
+ * about twice what has arrived.
  */
 #ifndef HURRAY_STREAM_READER_H
 #define HURRAY_STREAM_READER_H
@@ -71,13 +73,16 @@ HURRAY_API HurrayStatus hurray_stream_decoder_create(const HurrayStreamOptions *
                                                      HurrayStreamDecoder **out);
 /* Frees it and nulls the pointer; a pointer to NULL is fine. */
 HURRAY_API HurrayStatus hurray_stream_decoder_destroy(HurrayStreamDecoder **decoder);
-/* Where the next bytes go, 1 … SIZE_MAX: never more than what the part being read still needs. */
+/* Where the next bytes go, 1 … SIZE_MAX: never more than what the part being read still needs.
+ * HURRAY_ERR_OUT_OF_MEMORY. */
 HURRAY_API HurrayStatus hurray_stream_decoder_space(HurrayStreamDecoder *decoder, uint8_t **out,
                                                     size_t *out_size);
 /*
- * `size` bytes are there. At most one part is complete. HURRAY_ERR_STREAM_INVALID for a limit, what
- * decoding gives for a broken descriptor, HURRAY_ERR_INTERNAL for a broken composite, all with the
- * position in bytes and the number of the item; after an error the decoder only fails.
+ * `size` bytes are there. At most one part is complete. HURRAY_ERR_STREAM_INVALID for a limit, and
+ * for a layout tag that is not assigned, which a permissive decoder would pass; what decoding gives
+ * for a broken descriptor; HURRAY_ERR_INTERNAL for a broken composite, HURRAY_ERR_INVALID_SYNC_MODE
+ * with `cross_machine`. All say where: item and part (within a composite) count from 0, and at
+ * which byte the descriptor begins. After an error the decoder only says so again.
  */
 HURRAY_API HurrayStatus hurray_stream_decoder_advance(HurrayStreamDecoder *decoder, size_t size,
                                                       HurrayStreamPart *out);

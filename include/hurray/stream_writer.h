@@ -33,10 +33,11 @@ HURRAY_API HurrayStatus hurray_stream_writer_create(const HurraySink *sink,
 HURRAY_API HurrayStatus hurray_stream_writer_destroy(HurrayStreamWriter **writer);
 
 /*
- * Writes a tensor, whose bytes must be readable or staged on the host (HURRAY_ERR_UNSUPPORTED).
+ * Writes a tensor, whose bytes must be readable or staged on the host (HURRAY_ERR_UNSUPPORTED, and
+ * for a layout tag that is not assigned; HURRAY_ERR_INVALID_SYNC_MODE with `cross_machine`).
  * HURRAY_ERR_INTERNAL for a member that breaks a rule of its composite, HURRAY_ERR_CLOSED after
- * finish. What was refused before anything was written leaves the writer usable; after a failure of
- * the sink it only fails.
+ * finish. What is refused leaves the writer as it was; after a failure of the sink, and after a
+ * member was refused by its composite, whose head is out, the writer only says so again.
  */
 HURRAY_API HurrayStatus hurray_stream_writer_write(HurrayStreamWriter *writer,
                                                    const HurrayTensor *tensor);

@@ -54,9 +54,10 @@ typedef struct HurrayFileWriterOptions {
 
 /*
  * Begins a file at `path`, which is replaced when it is finished; where it is a symbolic link, its
- * target is. An existing file's mode is kept. HURRAY_ERR_IO for what the system refuses (a missing or
- * read-only directory, a directory as target, …), HURRAY_ERR_INVALID_ARGUMENT for an alignment or
- * metadata with the reserved key.
+ * target is. An existing file's mode is kept. A pipe or a device is written to as it is, and keeps
+ * what it got. HURRAY_ERR_IO for what the system refuses (a missing or read-only directory, a
+ * directory as target, …), HURRAY_ERR_INVALID_ARGUMENT for an alignment and, beside `checksums`, for
+ * metadata with that key.
  */
 HURRAY_API HurrayStatus hurray_file_writer_open(const char *path,
                                                 const HurrayFileWriterOptions *options,
@@ -71,8 +72,8 @@ HURRAY_API HurrayStatus hurray_file_writer_create(const HurraySink *sink,
  * device or sync mode). `name` NULL, for members of a composite only: "{head}.{i}".
  * HURRAY_ERR_INVALID_ARGUMENT for a name that is empty, too long, not UTF-8 or there already;
  * HURRAY_ERR_INTERNAL for a member that breaks a rule of its composite, HURRAY_ERR_CLOSED after
- * finish. What was refused before anything was written leaves the writer usable; after a failure of
- * the sink it only fails.
+ * finish. What was refused leaves the file as it was and the writer usable. After a failure of the
+ * sink, and inside a composite that a broken rule leaves torn, it only fails: HURRAY_ERR_CLOSED.
  */
 HURRAY_API HurrayStatus hurray_file_writer_add(HurrayFileWriter *writer, const char *name,
                                                size_t name_length, const HurrayTensor *tensor);
@@ -81,11 +82,25 @@ HURRAY_API HurrayStatus hurray_file_writer_add_head(HurrayFileWriter *writer, co
                                                     size_t name_length,
                                                     const HurrayDescriptorFields *head);
 
+/*
+ * Adds metadata that was not known when the file was begun, as hurray_key_values_add does. (The
+ * header, long written, then does not announce it, unless options.metadata or checksums did.)
+ */
+HURRAY_API HurrayStatus hurray_file_writer_add_metadata(HurrayFileWriter *writer,
+                                                        const HurrayKeyValue *entry);
+
 /* Bytes written so far, padding included. */
 HURRAY_API uint64_t hurray_file_writer_position(const HurrayFileWriter *writer);
 
-/* Writes index and trailer; on a path, flushes and renames. HURRAY_ERR_INTERNAL inside a composite,
- * HURRAY_ERR_CLOSED a second time. After any failure the old file is still there. */
+/*
+ * Writes index and trailer; on a path, flushes and renames. HURRAY_ERR_INTERNAL inside a composite,
+ * whose members may still follow; HURRAY_ERR_CLOSED a second time.
+ *
+ * After any other failure the old file is still there and the temporary one gone, with two
+ * exceptions, whose messages say so: where the system refuses to rename, the temporary file stays
+ * and is named; where it fails to flush the directory, the new file is in its place, but may not
+ * survive a power cut.
+ */
 HURRAY_API HurrayStatus hurray_file_writer_finish(HurrayFileWriter *writer);
 /* Frees it and nulls the pointer; on a path that was not finished, removes the temporary file. */
 HURRAY_API HurrayStatus hurray_file_writer_destroy(HurrayFileWriter **writer);

@@ -14,6 +14,7 @@ struct HurrayFileReader {
     HurrayOpenFile file;           /* descriptor -1 where there is none */
     HurrayBuffer *bytes; /* a mapping, or the memory of the file; NULL: there is neither */
     bool shares;         /* tensors lie in `bytes`; else they are read */
+    bool read_only;      /* whatever `bytes` allow */
     HurrayFileReaderOptions options;
     HurrayAllocator allocator; /* what options.allocator points to, if it does */
     HurrayFileInfo info;
@@ -42,10 +43,11 @@ HurrayStatus hri_file_check_tensor(const HurrayFileReader *reader, uint32_t entr
 /*
  * A tensor of `fields` whose buffer i lies `offsets[i]` bytes into `owner`, host memory that each of
  * them keeps alive. What the handles say is kept, but for an alignment that the address does not
- * have. Buffers of other devices are staged on the host.
+ * have. Buffers of other devices are staged on the host. They are read-only where `owner` is, or when
+ * `read_only`.
  */
 HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, HurrayBuffer *owner,
-                             const uint64_t *offsets, HurrayTensor **out);
+                             const uint64_t *offsets, bool read_only, HurrayTensor **out);
 
 /* hurray_file_reader_tensors by reading, arguments being checked. */
 HurrayStatus hri_file_load(HurrayFileReader *reader, const uint64_t *indices, size_t count,

@@ -124,7 +124,7 @@ static void release_owner(void *data, void *context) {
 
 /* The part of `owner` that is a buffer of this handle. */
 static HurrayStatus slice(HurrayBuffer *owner, uint64_t offset, const HurrayBufferHandle *handle,
-                          HurrayBuffer **out) {
+                          bool read_only, HurrayBuffer **out) {
     const HurrayBufferInfo *whole = hurray_buffer_info(owner);
     bool empty = handle->byte_size == 0;
     HurrayBufferInfo info = {
@@ -135,6 +135,7 @@ static HurrayStatus slice(HurrayBuffer *owner, uint64_t offset, const HurrayBuff
         .sync_mode = handle->sync_mode,
         .flags = whole->flags & HURRAY_BUFFER_READ_ONLY,
     };
+    if (read_only) info.flags |= HURRAY_BUFFER_READ_ONLY;
     if (handle->device_tag != HURRAY_DEVICE_CPU) info.flags |= HURRAY_BUFFER_STAGED_ON_HOST;
     while (((uintptr_t)info.data & (info.alignment - 1)) != 0) info.alignment /= 2;
     HurrayStatus status = hurray_buffer_create(&info, empty ? NULL : release_owner, owner, out);
@@ -143,12 +144,12 @@ static HurrayStatus slice(HurrayBuffer *owner, uint64_t offset, const HurrayBuff
 }
 
 HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, HurrayBuffer *owner,
-                             const uint64_t *offsets, HurrayTensor **out) {
+                             const uint64_t *offsets, bool read_only, HurrayTensor **out) {
     HurrayBuffer *buffers[HURRAY_MAX_BUFFERS] = {NULL};
     HurrayStatus status = HURRAY_OK;
     uint32_t made = 0;
     while (status == HURRAY_OK && made < fields->buffer_count) {
-        status = slice(owner, offsets[made], &fields->buffers[made], &buffers[made]);
+        status = slice(owner, offsets[made], &fields->buffers[made], read_only, &buffers[made]);
         if (status == HURRAY_OK) made++;
     }
     if (status == HURRAY_OK) status = hurray_tensor_create(fields, buffers, out);
@@ -166,7 +167,7 @@ static HurrayStatus share(HurrayFileReader *reader, uint32_t entry, HurrayTensor
     const HurrayDescriptorFields *fields = hurray_descriptor_fields(descriptor);
     status = hri_file_check_tensor(reader, entry, fields);
     if (status == HURRAY_OK) {
-        status = hri_file_tensor(fields, reader->bytes, offsets, out);
+        status = hri_file_tensor(fields, reader->bytes, offsets, reader->read_only, out);
         if (status != HURRAY_OK) status = hri_file_fail_in(reader, entry, status);
     }
     hurray_descriptor_destroy(descriptor);

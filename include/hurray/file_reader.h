@@ -28,12 +28,22 @@ HURRAY_BEGIN_DECLS
 
 typedef struct HurrayFileReader HurrayFileReader;
 
-/* How the bytes of tensors get into memory. */
+/*
+ * How the bytes of tensors get into memory. A buffer keeps the alignment that its descriptor
+ * declares, or declares less where its address has less, at least 64. Buffers of other devices are
+ * host bytes that stand in for them (HURRAY_BUFFER_STAGED_ON_HOST).
+ *
+ * Header, index, descriptors and metadata are always read, by calls that fail; only data lie in a
+ * mapping. When a mapped file is cut short, touching data past its new end raises SIGBUS, which
+ * kills a process that does not handle it: nothing can rule that out but HURRAY_FILE_READ.
+ * `check_size` turns it into an error for files that shrank before a tensor was asked for. A file
+ * that is replaced, as file_writer.h does it, stays whole for those who have mapped it.
+ */
 typedef enum HurrayFileAccess {
     /* Mapped, private and writable: a write changes a page of this process, never the file. Where
-     * the system refuses a mapping of that size, as MAP_READ_ONLY. */
+     * the system refuses a mapping of that size, as MAP_READ_ONLY; where it cannot map, as READ. */
     HURRAY_FILE_MAP,
-    /* Mapped; tensors are read-only. */
+    /* Mapped; tensors are read-only. Where the system cannot map, as READ. */
     HURRAY_FILE_MAP_READ_ONLY,
     /* Read into aligned memory that the tensor owns. */
     HURRAY_FILE_READ
@@ -45,11 +55,13 @@ typedef struct HurrayFileReaderOptions {
     /* Before a tensor is handed out, ask the system for the file's size again: a file that was cut
      * short gives HURRAY_ERR_FILE_INVALID instead of a signal (unless it shrinks later still). */
     bool check_size;
-    /* Tell the system to read the whole mapping ahead. */
+    /* Tell the system to read the whole mapping ahead, in its own time. */
     bool prefetch;
-    const HurrayAllocator *allocator;   /* HURRAY_FILE_READ; NULL: the default one; copied */
-    HurrayDecodeOptions decode;         /* known_layout_ids must outlive the reader */
-    bool (*interrupted)(void *context); /* see HurrayOpenFile */
+    const HurrayAllocator *allocator; /* HURRAY_FILE_READ; NULL: the default one; copied */
+    HurrayDecodeOptions decode;       /* known_layout_ids must outlive the reader */
+    /* See HurrayOpenFile; also called between pieces of what HURRAY_FILE_READ reads, on threads that
+     * called a function here. */
+    bool (*interrupted)(void *context);
     void *interrupt_context;
 } HurrayFileReaderOptions;
 
@@ -74,7 +86,8 @@ typedef struct HurrayFileInfo {
     uint32_t metadata_length;
 } HurrayFileInfo;
 
-/* HURRAY_ERR_IO for what the system refuses, HURRAY_ERR_FILE_INVALID for what spec 4.6 rejects. */
+/* HURRAY_ERR_IO for what the system refuses and for what is no regular file, HURRAY_ERR_FILE_INVALID
+ * for what spec 4.6 rejects. */
 HURRAY_API HurrayStatus hurray_file_reader_open(const char *path,
                                                 const HurrayFileReaderOptions *options,
                                                 HurrayFileReader **out);
@@ -82,12 +95,16 @@ HURRAY_API HurrayStatus hurray_file_reader_open(const char *path,
 HURRAY_API HurrayStatus hurray_file_reader_open_descriptor(int descriptor,
                                                            const HurrayFileReaderOptions *options,
                                                            HurrayFileReader **out);
-/* A file that is in memory: tensors share the buffer where its address is aligned as they need, else
- * are copied. Takes a reference of its own. */
+/* A file that is in memory of the CPU: tensors share the buffer where its address is 64-aligned,
+ * writable where it is unless the access is HURRAY_FILE_MAP_READ_ONLY; else, and for
+ * HURRAY_FILE_READ, they are copied. Takes a reference of its own. HURRAY_ERR_UNSUPPORTED for other
+ * memory. */
 HURRAY_API HurrayStatus hurray_file_reader_open_memory(HurrayBuffer *bytes,
                                                        const HurrayFileReaderOptions *options,
                                                        HurrayFileReader **out);
-/* Read by callback, copied; only HURRAY_FILE_READ. Reads what is needed, no more. */
+/* Read by callback, as HURRAY_FILE_READ whatever the access says. Reads what is needed, no more:
+ * header, trailer and index, then the descriptor and data of what is asked for. One call at a time
+ * unless access->concurrent. */
 HURRAY_API HurrayStatus hurray_file_reader_open_callbacks(const HurrayRandomAccess *access,
                                                           const HurrayFileReaderOptions *options,
                                                           HurrayFileReader **out);
@@ -118,17 +135,20 @@ HURRAY_API HurrayStatus hurray_file_reader_descriptor(HurrayFileReader *reader, 
 HURRAY_API HurrayStatus hurray_file_reader_tensor(HurrayFileReader *reader, uint64_t index,
                                                   HurrayTensor **out);
 /*
- * `count` tensors at once, reading with up to `threads` threads (0: as many as help) when the access
- * is HURRAY_FILE_READ: they share one aligned block of memory, which lives until the last of them is
- * gone. All or none: on failure `out` is untouched.
+ * `count` tensors at once, reading with up to `threads` threads (0: as many as help; at most 64)
+ * when the access is HURRAY_FILE_READ: they share one block of memory, which lives until the last of
+ * them is gone. In it buffers of 4096 bytes and more are 4096-aligned, smaller ones as they declare,
+ * at least 64. All or none: on failure `out` is untouched.
  */
 HURRAY_API HurrayStatus hurray_file_reader_tensors(HurrayFileReader *reader,
                                                    const uint64_t *indices, uint64_t count,
                                                    uint32_t threads, HurrayTensor **out);
 /*
  * Rows start … stop - 1 of dimension 0 of a row-major tensor without quantization, reading only
- * their bytes. Rows of sub-byte types must begin at a byte. HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
- * HURRAY_ERR_UNSUPPORTED.
+ * their bytes. Mapped, the buffer begins up to 63 bytes before them. Rows of sub-byte types must
+ * begin at a byte. A shard section is moved along, statistics and member sections are left out.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS, HURRAY_ERR_UNSUPPORTED, HURRAY_ERR_INVALID_LAYOUT for a dynamic
+ * dimension.
  */
 HURRAY_API HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64_t index,
                                                 uint64_t start, uint64_t stop, HurrayTensor **out);
@@ -140,14 +160,16 @@ HURRAY_API HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64
 HURRAY_API HurrayStatus hurray_file_reader_item(HurrayFileReader *reader, uint64_t index,
                                                 uint64_t *out_first, uint64_t *out_end);
 /* The number of items that are no members, and the entries where they begin, in order of writing:
- * finds members without reading any descriptor but those of heads. `out` may be NULL. */
+ * finds members without reading any descriptor but those of entries without data. `out` may be
+ * NULL. HURRAY_ERR_FILE_INVALID for a torn composite; HURRAY_ERR_BUFFER_TOO_SMALL, with the first
+ * `capacity` in `out`. */
 HURRAY_API HurrayStatus hurray_file_reader_roots(HurrayFileReader *reader, uint64_t *out,
                                                  uint64_t capacity, uint64_t *out_count);
 
 /*
- * Everything that can be wrong with an entry: its descriptor; padding; where the file has checksums
- * (HURRAY_CHECKSUMS_KEY), that of its data (HURRAY_ERR_FILE_INVALID); and hurray_tensor_verify when
- * `deep`.
+ * Everything that can be wrong with an entry: its descriptor; padding that is not zero; where the
+ * file has checksums (HURRAY_CHECKSUMS_KEY), that of its data (HURRAY_ERR_FILE_INVALID); and
+ * hurray_tensor_verify when `deep`.
  */
 HURRAY_API HurrayStatus hurray_file_reader_verify(HurrayFileReader *reader, uint64_t index,
                                                   bool deep, HurrayViolation *out);

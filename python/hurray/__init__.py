@@ -37,6 +37,8 @@ coming in           from_numpy, from_dlpack, from_torch, from_scipy, from_hurray
 going out           t.to_numpy(), t.to_torch(), t.to_scipy(); numpy.asarray(t), memoryview(t); the from_dlpack
                     of NumPy, PyTorch, JAX or CuPy
 other layouts       t.to_layout(layout), dense and sparse; t.verify() reads what is in the buffers
+files               save, load, load_kv; open, a File of named tensors
+streams             StreamWriter, StreamReader; hurray.aio for asyncio
 how it shows        set_print_options, get_print_options, print_options
 what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError, …
 ==================  ================================================================================
@@ -83,6 +85,8 @@ from ._core import (
     Shard,
     Statistics,
     StreamError,
+    StreamReader,
+    StreamWriter,
     StridedLayout,
     Tensor,
     TiledLayout,
@@ -126,6 +130,7 @@ from ._core import (
     zeros_like,
 )
 from ._display import get_print_options, print_options, set_print_options
+from ._files import File, load, load_kv, open, save
 from ._scipy import from_scipy
 from ._torch import from_torch
 
@@ -149,6 +154,7 @@ __all__ = [
     "Device",
     "Dtype",
     "ExtensionType",
+    "File",
     "FileError",
     "HilbertLayout",
     "InternalError",
@@ -163,6 +169,8 @@ __all__ = [
     "Shard",
     "Statistics",
     "StreamError",
+    "StreamReader",
+    "StreamWriter",
     "StridedLayout",
     "Tensor",
     "TiledLayout",
@@ -200,9 +208,13 @@ __all__ = [
     "int64",
     "layout_tag_kind",
     "linspace",
+    "load",
+    "load_kv",
     "ones",
     "ones_like",
+    "open",
     "print_options",
+    "save",
     "set_print_options",
     "sparse_coo",
     "uint8",
@@ -212,3 +224,12 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # asyncio takes longer to import than all of the rest.
+    if name == "aio":
+        from . import aio
+
+        return aio
+    raise AttributeError(f"module 'hurray' has no attribute {name!r}")

@@ -1,0 +1,108 @@
+"""Streams of tensors over asyncio's streams (spec 5, 8.13).
+
+    >>> import asyncio, hurray, hurray.aio
+    >>> async def serve(reader, writer):
+    ...     async for tensor in hurray.aio.StreamReader(reader):
+    ...         await hurray.aio.StreamWriter(writer).write(tensor)
+    ...     writer.close()
+    >>> async def main():
+    ...     server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    ...     host, port = server.sockets[0].getsockname()
+    ...     reader, writer = await asyncio.open_connection(host, port)
+    ...     await hurray.aio.StreamWriter(writer).write(hurray.arange(3))
+    ...     writer.write_eof()
+    ...     shapes = [t.shape async for t in hurray.aio.StreamReader(reader)]
+    ...     writer.close()
+    ...     server.close()
+    ...     return shapes
+    >>> asyncio.run(main())
+    [(3,)]
+
+The same bytes and the same checks as hurray.StreamReader and hurray.StreamWriter: underneath is one
+decoder that does no I/O of its own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from ._core import Composite, Tensor, _stream_pieces, _StreamDecoder
+
+__all__ = ["StreamReader", "StreamWriter"]
+
+# Bytes asked for at once, and written between two waits for the transport to drain.
+_CHUNK = 1 << 18
+
+
+class StreamReader(AsyncIterator[Tensor | Composite]):
+    """Iterates over the tensors and composites that arrive on an asyncio.StreamReader.
+
+    The limits are those of hurray.StreamReader. An item is there as soon as its last byte is; what
+    arrived with it is kept for the next. InvalidDescriptorError and StreamError as there; what the
+    transport raises passes through. A task that is cancelled while it waits loses nothing.
+    """
+
+    def __init__(
+        self,
+        source: asyncio.StreamReader,
+        *,
+        max_descriptor_bytes: int | None = None,
+        max_buffer_bytes: int | None = None,
+        max_composite_depth: int | None = None,
+        cross_machine: bool = False,
+    ) -> None:
+        if not callable(getattr(source, "read", None)):
+            raise TypeError(
+                f"source is {type(source).__name__}; expected an asyncio.StreamReader, "
+                "whose read() is awaited"
+            )
+        self._source = source
+        self._decoder = _StreamDecoder(
+            max_descriptor_bytes=max_descriptor_bytes,
+            max_buffer_bytes=max_buffer_bytes,
+            max_composite_depth=max_composite_depth,
+            cross_machine=cross_machine,
+        )
+        self._data = b""  # what has arrived,
+        self._used = 0  # and how much of it is decoded
+
+    async def __anext__(self) -> Tensor | Composite:
+        while True:
+            if self._used < len(self._data):
+                item, self._used = self._decoder.feed(self._data, self._used)
+                if item is not None:
+                    return item
+            data = await self._source.read(_CHUNK)
+            if not data:
+                self._decoder.finish()
+                raise StopAsyncIteration
+            self._data, self._used = data, 0
+
+
+class StreamWriter:
+    """Writes tensors and composites to an asyncio.StreamWriter, which stays open.
+
+    cross_machine: as of hurray.StreamWriter.
+    """
+
+    def __init__(self, destination: asyncio.StreamWriter, *, cross_machine: bool = False) -> None:
+        if not callable(getattr(destination, "drain", None)):
+            raise TypeError(
+                f"destination is {type(destination).__name__}; expected an asyncio.StreamWriter"
+            )
+        self._destination = destination
+        self._cross_machine = cross_machine
+        self._lock = asyncio.Lock()  # items of several tasks do not mix
+
+    async def write(self, item: Tensor | Composite) -> None:
+        """Write all of an item, waiting while the transport has too much to send.
+
+        TypeError for other things, UnsupportedError for memory of a device, with nothing written.
+        A task that is cancelled in the middle leaves a stream that ends inside an item.
+        """
+        pieces = _stream_pieces(item, cross_machine=self._cross_machine)
+        async with self._lock:
+            for piece in pieces:
+                view = memoryview(piece)
+                for start in range(0, view.nbytes, _CHUNK):
+                    self._destination.write(view[start : start + _CHUNK])
+                    await self._destination.drain()

@@ -584,6 +584,15 @@ class Descriptor:
     @property
     def member_role(self) -> _Role | None: ...
 
+def _print_descriptor(
+    bytes: Buffer,
+    first_offset: int = 0,
+    color: _Bool = False,
+    permissive: _Bool = False,
+    /,
+) -> tuple[str, _Bool]: ...
+def _descriptor_length(prefix: Buffer, /) -> int: ...
+
 # ---- tensors (spec 8.3, 8.5 - 8.7) ----
 
 @final

@@ -78,7 +78,7 @@ static uint64_t alignment_of(const HurrayBufferHandle *handle) {
     return handle->alignment < HURRAY_PAGE_ALIGNMENT ? handle->alignment : HURRAY_PAGE_ALIGNMENT;
 }
 
-/* Where each buffer of a tensor lies in the block from `plan->size` on, which moves behind the last. */
+/* Where each buffer of a tensor lies in the block, from `plan->size` on, which moves along. */
 static HurrayStatus place_buffers(const HurrayDescriptorFields *fields, Plan *plan,
                                   uint64_t *places) {
     for (uint32_t i = 0; i < fields->buffer_count; i++) {

@@ -1,10 +1,11 @@
 /*
  * Opening and mapping files, with the system calls of POSIX.
  *
- * A mapping is private. What this process writes goes to pages of its own; what others write to the
- * file may or may not be seen; and when somebody cuts the file short, touching a page past its new end
- * raises SIGBUS. No check can rule that out, since the file can shrink right after it, so all that is
- * needed to find a tensor is read by calls that fail instead, and only its data lies in the mapping.
+ * A mapping is private. What this process writes goes to pages of its own; what others write to
+ * the file may or may not be seen; and when somebody cuts the file short, touching a page past its
+ * new end raises SIGBUS. No check can rule that out, since the file can shrink right after it, so
+ * all that is needed to find a tensor is read by calls that fail instead, and only its data lies in
+ * the mapping.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* madvise */

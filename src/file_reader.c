@@ -175,10 +175,7 @@ HurrayStatus hurray_file_reader_open_memory(HurrayBuffer *bytes,
     if (status != HURRAY_OK) return status;
     reader->bytes = hurray_buffer_retain(bytes);
     reader->access = (HurrayRandomAccess){info->byte_size, read_memory_at, bytes, true};
-    /* Data buffers stand at multiples of 4096 in the file. */
-    reader->read_only = reader->options.access == HURRAY_FILE_MAP_READ_ONLY;
-    reader->shares = reader->options.access != HURRAY_FILE_READ &&
-                     (uintptr_t)info->data % HURRAY_MIN_BUFFER_ALIGNMENT == 0;
+    reader->shares = reader->options.access != HURRAY_FILE_READ;
     status = read_structure(reader);
     if (status != HURRAY_OK) {
         hurray_file_reader_destroy(&reader);

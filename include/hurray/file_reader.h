@@ -95,10 +95,10 @@ HURRAY_API HurrayStatus hurray_file_reader_open(const char *path,
 HURRAY_API HurrayStatus hurray_file_reader_open_descriptor(int descriptor,
                                                            const HurrayFileReaderOptions *options,
                                                            HurrayFileReader **out);
-/* A file that is in memory of the CPU: tensors share the buffer where its address is 64-aligned,
- * writable where it is unless the access is HURRAY_FILE_MAP_READ_ONLY; else, and for
- * HURRAY_FILE_READ, they are copied. Takes a reference of its own. HURRAY_ERR_UNSUPPORTED for other
- * memory. */
+/* A file that is in memory of the CPU: tensors share the buffer, writable where it is unless the
+ * access is HURRAY_FILE_MAP_READ_ONLY; for HURRAY_FILE_READ they are copied. Takes a reference of its
+ * own. HURRAY_ERR_UNSUPPORTED for other memory. Memory that is not 64-aligned makes no buffer: see
+ * hurray_file_reader_open_callbacks. */
 HURRAY_API HurrayStatus hurray_file_reader_open_memory(HurrayBuffer *bytes,
                                                        const HurrayFileReaderOptions *options,
                                                        HurrayFileReader **out);
@@ -124,7 +124,8 @@ HURRAY_API HurrayStatus hurray_file_reader_find(const HurrayFileReader *reader, 
 HURRAY_API HurrayStatus hurray_file_reader_in_order(const HurrayFileReader *reader,
                                                     uint64_t position, uint64_t *out_index);
 
-/* The metadata, decoded the first time; valid as long as the reader. An empty list when there is none. */
+/* The metadata, decoded the first time; valid as long as the reader. An empty list where the file
+ * has none. */
 HURRAY_API HurrayStatus hurray_file_reader_metadata(HurrayFileReader *reader,
                                                     const HurrayKeyValues **out);
 

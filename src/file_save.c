@@ -224,6 +224,7 @@ static HurrayStatus begin(HriFileSave *save, const char *path) {
     struct stat old;
     bool exists;
     char *resolved = NULL;
+    if (path[0] == '\0') return refused(ENOENT, "write", path);
     HurrayStatus status = resolve(path, &resolved, &old, &exists);
     if (status != HURRAY_OK) return status;
     if (exists && !S_ISREG(old.st_mode)) {

@@ -3,7 +3,7 @@
  * size, broken ones refused with a message that says where, each limit, and the reader over pipes and
  * sockets whose other end takes its time.
  */
-#define _GNU_SOURCE /* MAP_NORESERVE, setitimer, F_SETPIPE_SZ */
+#define _XOPEN_SOURCE 700 /* setitimer, nanosleep, sigaction */
 
 #include "streams.h"
 
@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>

@@ -3,7 +3,7 @@
  * the bytes are, in one call for each tensor; what is refused, and what that does to the stream; and
  * pipes whose other end takes its time.
  */
-#define _GNU_SOURCE /* MAP_NORESERVE, MAP_ANONYMOUS, F_SETPIPE_SZ */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 
 #include "streams.h"
 

@@ -39,6 +39,7 @@ struct HriFileSave {
 #define MAX_ATTEMPTS 100
 
 static HurrayStatus refused(int number, const char *what, const char *path) {
+    if (number == ENOMEM) return hri_fail_memory(strlen(path));
     char reason[HRI_REASON_SIZE];
     return hri_fail_io(number, "%s \"%s\": %s", what, path, hri_reason(number, reason));
 }

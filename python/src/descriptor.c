@@ -606,8 +606,12 @@ static PyObject *print_descriptor(PyObject *module, PyObject *args) {
                           &permissive)) {
         return NULL;
     }
-    const HurrayPrintOptions options = {
-        .first_offset = first_offset, .color = color, .decode.permissive = permissive};
+    uint32_t digits = 0; /* of the last offset, so that columns stay columns */
+    for (uint64_t rest = first_offset + (uint64_t)bytes.len; rest != 0; rest /= 10) digits++;
+    const HurrayPrintOptions options = {.first_offset = first_offset,
+                                        .offset_width = digits > 6 ? digits : 6,
+                                        .color = color,
+                                        .decode.permissive = permissive};
     HurrayStatus verdict = HURRAY_OK;
     PyObject *text = NULL, *empty = NULL;
     PyObject *lines = PyList_New(0);

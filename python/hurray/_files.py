@@ -5,11 +5,13 @@ Paths, file objects and URLs; a Mapping; arrays of others; progress. The format 
 
 from __future__ import annotations
 
+import errno
+import heapq
 import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 from ._core import (
     Composite,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     )
     Source: TypeAlias = str | os.PathLike[str] | Buffer | io.IOBase | Any
 
+_T = TypeVar("_T")
+
 # Bytes that are loaded between two calls of a progress callback.
 _PROGRESS_BYTES = 64 << 20
 
@@ -51,12 +55,17 @@ _PROGRESS_BYTES = 64 << 20
 
 def _file_object(source: Any) -> Any:
     """What _FileReader takes for a file object: a descriptor, or its size and a function."""
-    plain = isinstance(source, (io.FileIO, io.BufferedReader, io.BufferedRandom))
-    if plain:
+    if isinstance(source, (io.FileIO, io.BufferedReader, io.BufferedRandom)):
         try:
-            return source.fileno()
-        except OSError:
+            descriptor = source.fileno()
+        except OSError:  # a file in memory below it
             pass
+        else:
+            if isinstance(source, io.BufferedRandom):
+                source.flush()
+            return descriptor
+    if isinstance(source, io.TextIOBase):
+        raise TypeError(f"source is a text file ({type(source).__name__}); open it in mode 'rb'")
     if not (callable(getattr(source, "seek", None)) and callable(getattr(source, "read", None))):
         raise TypeError(
             f"source is {type(source).__name__}; expected a path, a URL, a binary file object with "
@@ -67,7 +76,7 @@ def _file_object(source: Any) -> Any:
     def read_at(offset: int, size: int) -> bytes:
         with lock:
             source.seek(offset)
-            data = source.read(size)
+            data = source.read(size) or b""  # None: nothing at the moment
             while 0 < len(data) < size:
                 more = source.read(size - len(data))
                 if not more:
@@ -78,6 +87,14 @@ def _file_object(source: Any) -> Any:
     return source.seek(0, os.SEEK_END), read_at
 
 
+def _refused(url: str, error: Exception) -> FileError:
+    number = getattr(error, "errno", None)
+    if number is None and isinstance(error, FileNotFoundError):
+        number = errno.ENOENT
+    text = f"{type(error).__name__}: {error}"
+    return FileError(f"{url!r}: {text}") if number is None else FileError(number, text, url)
+
+
 def _remote(url: str) -> Any:
     """The same for a URL, with requests for exactly the bytes that are needed."""
     try:
@@ -86,12 +103,13 @@ def _remote(url: str) -> Any:
         raise ImportError(f"fsspec is needed to read {url!r}; install hurray[fsspec]") from error
     try:
         system, path = url_to_fs(url)
-        local = getattr(system, "local_file", False)
-        if local:
+        if getattr(system, "local_file", False):
             return path
         size = system.size(path)
-    except OSError as error:
-        raise FileError(error.errno, str(error), url) from error
+    except ImportError:  # of what fsspec needs for this kind of URL; it says which
+        raise
+    except Exception as error:  # each library has exceptions of its own
+        raise _refused(url, error) from error
     if size is None:
         raise FileError(f"{url!r} does not tell its size; download it first")
 
@@ -110,6 +128,21 @@ def _reader(source: Any, **options: Any) -> _FileReader:
         except TypeError:
             source = _file_object(source)
     return _FileReader(source, **options)
+
+
+# ---- names ----
+
+# Names that are compared in full with one that is not there; of more, those that look most alike.
+_COMPARED_NAMES = 200
+
+
+def _close_names(name: str, names: list[str]) -> list[str]:
+    import difflib
+
+    if len(names) > _COMPARED_NAMES:
+        parts = {name[i : i + 3] for i in range(max(1, len(name) - 2))}
+        names = heapq.nlargest(_COMPARED_NAMES, names, lambda n: sum(p in n for p in parts))
+    return difflib.get_close_matches(name, names, n=3, cutoff=0.5)
 
 
 # ---- progress ----
@@ -238,7 +271,7 @@ def load(
     """Tensors of a file, by name, in the order of the file; composites as one (spec 8.12).
 
     path: a path; a binary file object; a bytes-like object; a URL, which fsspec opens. names: only
-    these, members of composites too.
+    these, members of composites too; in that order.
 
     mmap=True: views of a private mapping, without a copy. They are writable; a write changes a page of
     this process, never the file. "r": the mapping is read-only. False: they are read by several threads
@@ -253,8 +286,15 @@ def load(
     FileError that is also a KeyError and lists close ones. InvalidDescriptorError: a tensor's own.
     """
     with File(path, mmap=mmap, prefetch=prefetch, check_size=check_size, threads=threads) as file:
-        wanted = None if names is None else [names] if isinstance(names, str) else list(names)
-        return file._load(wanted, progress)
+        return file._load(_listed(names), progress)
+
+
+def _listed(names: Iterable[str] | None) -> list[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise TypeError(f"names is a str; expected a list of them, as [{names!r}]")
+    return list(dict.fromkeys(names))
 
 
 def load_kv(path: Source) -> dict[str, Value]:
@@ -318,15 +358,24 @@ class File(Mapping[str, Tensor | Composite]):
         except KeyError as error:
             raise self._missing(name, error) from None
 
-    def __iter__(self) -> Iterator[str]:
-        if self._names is None:
+    def _roots(self) -> list[str]:
+        if self._names is None or self._reader.closed:  # which says so
             self._names = self._reader.names()
-        return iter(self._names)
+        return self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._roots())
 
     def __len__(self) -> int:
-        if self._names is None:
-            self._names = self._reader.names()
-        return len(self._names)
+        return len(self._roots())
+
+    @overload
+    def get(self, name: str, /) -> Tensor | Composite | None: ...
+    @overload
+    def get(self, name: str, default: _T, /) -> Tensor | Composite | _T: ...
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The Tensor or Composite of that name, or `default`."""
+        return self[name] if name in self else default
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -343,14 +392,13 @@ class File(Mapping[str, Tensor | Composite]):
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a hurray.File cannot be pickled or copied; send its path")
+
     def __repr__(self) -> str:
         if self._reader.closed:
-            return f"<hurray.File {self._path!r}, closed>"
-        if isinstance(self._path, (str, os.PathLike)):
-            shown = repr(os.fspath(self._path))
-        else:
-            shown = type(self._path).__name__
-        return f"<hurray.File {shown}: {len(self)} tensors, {self.info['size']} bytes>"
+            return f"<hurray.File {self._shown()}, closed>"
+        return f"<hurray.File {self._shown()}: {len(self)} tensors, {self.info['size']} bytes>"
 
     # ---- one tensor ----
 
@@ -361,7 +409,7 @@ class File(Mapping[str, Tensor | Composite]):
         except KeyError as error:
             raise self._missing(name, error) from None
 
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+    def read(self, name: str, start: int | None = 0, stop: int | None = None) -> Tensor:
         """Rows start to stop - 1 of a tensor, along dimension 0; only their bytes are read.
 
         start and stop are as in slices: negative ones count from the end, those beyond it are cut. Other
@@ -397,14 +445,14 @@ class File(Mapping[str, Tensor | Composite]):
         """Names of all entries in the order of writing, heads and members of composites alike."""
         return self._reader.names(True)
 
-    def verify(self, *, deep: bool = True) -> None:
+    def verify(self, *, deep: bool | None = True) -> None:
         """Check every tensor: descriptors, composites, checksums where the file has them; `deep`: also
         indices, pointers, scales and statistics (Tensor.verify). Raises what is wrong first:
         FileError or InvalidDescriptorError, with the name of the tensor in a note or the message.
         """
         self._reader.kv()
         for name in self.all_names():
-            self._reader.verify(name, deep)
+            self._reader.verify(name, deep is None or deep)
 
     def close(self) -> None:
         """Tensors stay; the file itself gives FileError from now on."""
@@ -420,16 +468,14 @@ class File(Mapping[str, Tensor | Composite]):
 
     def _missing(self, name: object, error: KeyError) -> KeyError:
         """The same error with the names that are close."""
-        import difflib
-
-        close = difflib.get_close_matches(str(name), self.all_names(), n=3, cutoff=0.5)
+        close = _close_names(str(name), self.all_names())
         hint = f"; close ones are {', '.join(map(repr, close))}" if close else ""
         return type(error)(f"no tensor {name!r} in {self._shown()}{hint}")
 
     def _shown(self) -> str:
         if isinstance(self._path, (str, os.PathLike)):
             return repr(os.fspath(self._path))
-        return f"the {type(self._path).__name__}"
+        return f"of {type(self._path).__name__}"
 
     def _load(self, names: list[str] | None, progress: Progress) -> dict[str, Tensor | Composite]:
         try:
@@ -438,11 +484,13 @@ class File(Mapping[str, Tensor | Composite]):
             return self._load_slowly(list(self) if names is None else names, progress)
         except KeyError as error:
             absent = next((n for n in names or () if n not in self), None)
+            if absent is None:  # of the progress callable
+                raise
             raise self._missing(absent, error) from None
 
     def _load_slowly(self, names: list[str], progress: Progress) -> dict[str, Tensor | Composite]:
         """In portions, telling after each."""
-        sizes = [self._reader.entry(name)[3] for name in names]
+        sizes = [self._reader.item_bytes(name) for name in names]
         total, done, portion, waiting = sum(sizes), 0, [], 0
         loaded: dict[str, Tensor | Composite] = {}
         tell, finish = _progress(progress, total, "load")

@@ -12,7 +12,6 @@ typedef struct ReaderObject {
     PyObject_HEAD HurrayFileReader *reader;
     PyObject *source;  /* what it was made of: for messages, and kept alive */
     PyObject *read_at; /* of a source behind a callable; NULL */
-    bool reads;        /* tensors are read, not mapped */
     bool closed;
     int users; /* calls that are going on; the last one closes */
 } ReaderObject;
@@ -43,7 +42,8 @@ static HurrayStatus read_piece(PyObject *read_at, uint64_t offset, uint8_t *byte
     return whole ? HURRAY_OK : HURRAY_ERR_INTERRUPTED;
 }
 
-/* Called with the GIL: readers of this kind never release it. An exception is left in place. */
+/* Called with the GIL, which the library keeps around it; Python code releases it. An exception is left
+ * in place. */
 static HurrayStatus read_by_call(uint64_t offset, uint8_t *bytes, size_t size, void *context) {
     HurrayStatus status = HURRAY_OK;
     while (size > 0 && status == HURRAY_OK) {
@@ -54,6 +54,38 @@ static HurrayStatus read_by_call(uint64_t offset, uint8_t *bytes, size_t size, v
         size -= piece;
     }
     return status;
+}
+
+/* ---- the GIL ---- */
+
+/* Of a thread that is in a call without the GIL; NULL with it. */
+static _Thread_local PyThreadState *saved_state;
+
+static bool calls_python(const ReaderObject *reader) {
+    return reader->read_at != NULL && !PyMemoryView_Check(reader->read_at);
+}
+
+/* Around a call that reads: whoever calls back into Python keeps the GIL. */
+static PyThreadState *allow_threads(const ReaderObject *reader) {
+    if (calls_python(reader)) return NULL;
+    return saved_state = PyEval_SaveThread();
+}
+
+static void end_allow_threads(PyThreadState *saved) {
+    if (saved == NULL) return;
+    saved_state = NULL;
+    PyEval_RestoreThread(saved);
+}
+
+/* Called between pieces of what is read: a long load can be interrupted. */
+static bool handle_signals(void *context) {
+    (void)context;
+    PyThreadState *saved = saved_state;
+    if (saved == NULL) return true; /* Python code runs anyway */
+    end_allow_threads(saved);
+    bool go_on = PyErr_CheckSignals() == 0;
+    saved_state = PyEval_SaveThread();
+    return go_on;
 }
 
 /* ---- errors ---- */
@@ -86,7 +118,9 @@ static PyObject *raise_call_failure(CoreState *state) {
 }
 
 static PyObject *raise_failure(CoreState *state, const ReaderObject *reader, HurrayStatus status) {
-    if (status == HURRAY_ERR_INTERRUPTED && PyErr_Occurred()) return raise_call_failure(state);
+    if (status == HURRAY_ERR_INTERRUPTED && PyErr_Occurred()) {
+        return calls_python(reader) ? raise_call_failure(state) : NULL;
+    }
     PyObject *path = PyObject_CheckBuffer(reader->source) || PyTuple_Check(reader->source) ||
                              PyLong_Check(reader->source)
                          ? NULL
@@ -136,7 +170,6 @@ static HurrayStatus open_unaligned(ReaderObject *self, PyObject *object,
     if (self->read_at == NULL) return HURRAY_ERR_INTERRUPTED;
     const HurrayRandomAccess access = {(uint64_t)PyMemoryView_GET_BUFFER(self->read_at)->len,
                                        read_view, self->read_at, true};
-    self->reads = true;
     return hurray_file_reader_open_callbacks(&access, options, &self->reader);
 }
 
@@ -157,9 +190,10 @@ static HurrayStatus open_callable(ReaderObject *self, PyObject *pair,
     PyObject *read_at;
     if (!PyArg_ParseTuple(pair, "KO", &size, &read_at)) return HURRAY_ERR_INTERRUPTED;
     self->read_at = Py_NewRef(read_at);
-    self->reads = true;
     options.access = HURRAY_FILE_READ;
-    const HurrayRandomAccess access = {size, read_by_call, read_at, false};
+    /* Concurrent, so that the library takes no lock around a call in which the GIL changes hands: a
+     * thread that waits for such a lock with the GIL would wait forever. read_at brings its own. */
+    const HurrayRandomAccess access = {size, read_by_call, read_at, true};
     return hurray_file_reader_open_callbacks(&access, &options, &self->reader);
 }
 
@@ -214,7 +248,7 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
                                          {"check_size", ARGUMENT_KEYWORD_ONLY}}};
     CoreState *state = PyType_GetModuleState(type);
     PyObject *values[4];
-    HurrayFileReaderOptions options = {.access = HURRAY_FILE_MAP};
+    HurrayFileReaderOptions options = {.access = HURRAY_FILE_MAP, .interrupted = handle_signals};
     if (!arguments_parse_new(&signature, args, kwargs, values)) return NULL;
     int prefetch = argument_as_bool(values[2], false);
     int check_size = argument_as_bool(values[3], false);
@@ -226,7 +260,6 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->reader = NULL;
     self->source = Py_NewRef(values[0]);
     self->read_at = NULL;
-    self->reads = options.access == HURRAY_FILE_READ;
     self->closed = false;
     self->users = 0;
     HurrayStatus status = open_source(state, self, values[0], &options);
@@ -261,14 +294,9 @@ static void end(ReaderObject *reader) {
     if (--reader->users == 0 && reader->closed) hurray_file_reader_destroy(&reader->reader);
 }
 
-/* Around a call that reads: whoever calls back into Python keeps the GIL. */
-static PyThreadState *allow_threads(const ReaderObject *reader) {
-    return reader->read_at != NULL && !PyMemoryView_Check(reader->read_at) ? NULL
-                                                                           : PyEval_SaveThread();
-}
-
-static void end_allow_threads(PyThreadState *saved) {
-    if (saved != NULL) PyEval_RestoreThread(saved);
+static bool miss(CoreState *state, PyObject *name) {
+    PyErr_Format(state->MissingName, "no tensor %R: a name is text without surrogates", name);
+    return false;
 }
 
 /* The entry of a name; MissingName without one. */
@@ -279,7 +307,9 @@ static bool find(CoreState *state, const ReaderObject *reader, PyObject *name, u
         return false;
     }
     const char *text = PyUnicode_AsUTF8AndSize(name, &length);
-    if (text == NULL) return false;
+    if (text == NULL) {
+        return PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) ? miss(state, name) : false;
+    }
     HurrayStatus status = hurray_file_reader_find(reader->reader, text, (size_t)length, out);
     return status == HURRAY_OK || raise_failure(state, reader, status) != NULL;
 }
@@ -366,7 +396,8 @@ static bool batch_read(Batch *batch, uint32_t threads) {
     size_t room = batch->count == 0 ? 1 : (size_t)batch->count;
     batch->tensors = PyMem_RawCalloc(room, sizeof *batch->tensors);
     if (batch->tensors == NULL) return PyErr_NoMemory() != NULL;
-    PyThreadState *saved = batch->reader->reads ? allow_threads(batch->reader) : NULL;
+    if (calls_python(batch->reader)) threads = 1; /* no other thread has the GIL */
+    PyThreadState *saved = allow_threads(batch->reader);
     HurrayStatus status = hurray_file_reader_tensors(batch->reader->reader, batch->indices,
                                                      batch->count, threads, batch->tensors);
     end_allow_threads(saved);
@@ -536,7 +567,7 @@ static PyObject *reader_rows(PyObject *self, PyObject *args) {
     HurrayTensor *tensor = NULL;
     PyObject *rows = NULL;
     if (find(state, reader, name, &index)) {
-        PyThreadState *saved = reader->reads ? allow_threads(reader) : NULL;
+        PyThreadState *saved = allow_threads(reader);
         HurrayStatus status = hurray_file_reader_rows(reader->reader, index, start, stop, &tensor);
         end_allow_threads(saved);
         rows =
@@ -556,7 +587,9 @@ static PyObject *reader_descriptor(PyObject *self, PyObject *name) {
     uint64_t index;
     if (!begin(state, reader)) return NULL;
     if (find(state, reader, name, &index)) {
+        PyThreadState *saved = allow_threads(reader);
         HurrayStatus status = hurray_file_reader_descriptor(reader->reader, index, &descriptor);
+        end_allow_threads(saved);
         result = status == HURRAY_OK ? descriptor_new(state, hurray_descriptor_fields(descriptor))
                                      : raise_failure(state, reader, status);
         if (descriptor != NULL) hurray_descriptor_destroy(descriptor);
@@ -610,6 +643,33 @@ static PyObject *reader_entry(PyObject *self, PyObject *name) {
     return Py_BuildValue("(KIKK)", (unsigned long long)entry.descriptor_offset,
                          entry.descriptor_length, (unsigned long long)entry.data_offset,
                          (unsigned long long)entry.data_length);
+}
+
+PyDoc_STRVAR(item_bytes_doc, "item_bytes($self, name, /)\n--\n\n"
+                             "int: bytes of data of a tensor, or of all members of a composite.");
+
+static PyObject *reader_item_bytes(PyObject *self, PyObject *name) {
+    CoreState *state = core_state_of(self);
+    ReaderObject *reader = reader_of(self);
+    uint64_t index, first, last, total = 0;
+    if (!begin(state, reader)) return NULL;
+    bool known = find(state, reader, name, &index);
+    if (known) {
+        PyThreadState *saved = allow_threads(reader);
+        HurrayStatus status = hurray_file_reader_item(reader->reader, index, &first, &last);
+        for (; status == HURRAY_OK && first < last; first++) {
+            HurrayFileEntry entry;
+            status = hurray_file_reader_in_order(reader->reader, first, &index);
+            if (status == HURRAY_OK) {
+                status = hurray_file_reader_entry(reader->reader, index, &entry);
+            }
+            if (status == HURRAY_OK) total += entry.data_length; /* within the file, disjoint */
+        }
+        end_allow_threads(saved);
+        known = status == HURRAY_OK || raise_failure(state, reader, status) != NULL;
+    }
+    end(reader);
+    return known ? PyLong_FromUnsignedLongLong(total) : NULL;
 }
 
 /* The names of the entries indices[0 … count - 1]; NULL: of all, in the order of writing. */
@@ -666,7 +726,9 @@ static PyObject *reader_kv(PyObject *self, PyObject *unused) {
     ReaderObject *reader = reader_of(self);
     const HurrayKeyValues *list;
     if (!begin(state, reader)) return NULL;
+    PyThreadState *saved = allow_threads(reader);
     HurrayStatus status = hurray_file_reader_metadata(reader->reader, &list);
+    end_allow_threads(saved);
     PyObject *dict =
         status == HURRAY_OK ? metadata_to_dict(list) : raise_failure(state, reader, status);
     end(reader);
@@ -714,6 +776,7 @@ static PyMethodDef reader_methods[] = {
     {"descriptor", reader_descriptor, METH_O, descriptor_doc},
     {"verify", reader_verify, METH_VARARGS, verify_doc},
     {"entry", reader_entry, METH_O, entry_doc},
+    {"item_bytes", reader_item_bytes, METH_O, item_bytes_doc},
     {"names", reader_names, METH_VARARGS, names_doc},
     {"kv", reader_kv, METH_NOARGS, kv_doc},
     {"info", reader_info, METH_NOARGS, info_doc},

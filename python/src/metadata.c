@@ -39,6 +39,16 @@ static bool as_text(const Entry *entry, const char *data, Py_ssize_t length, Hur
     return true;
 }
 
+/* UTF-8 of a str; NULL with a ValueError where there is none. */
+static const char *encode_text(const Entry *entry, PyObject *text, Py_ssize_t *length) {
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, length);
+    if (bytes == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Format(PyExc_ValueError, "kv[%R] holds surrogates; expected text that UTF-8 can hold",
+                     entry->key);
+    }
+    return bytes;
+}
+
 /* int64 where it fits, above that uint64. */
 static bool as_integer(const Entry *entry, PyObject *object, uint8_t *tag, HurrayScalar *out) {
     int overflow = 0;
@@ -63,7 +73,7 @@ static bool as_scalar(const Entry *entry, PyObject *object, Py_ssize_t index, ui
                       HurrayScalar *out) {
     if (PyUnicode_Check(object)) {
         Py_ssize_t length;
-        const char *text = PyUnicode_AsUTF8AndSize(object, &length);
+        const char *text = encode_text(entry, object, &length);
         *tag = HURRAY_VALUE_STRING;
         return text != NULL && as_text(entry, text, length, out);
     }
@@ -149,7 +159,7 @@ static bool add_entry(CoreState *state, HurrayKeyValues *list, PyObject *key, Py
         return false;
     }
     Py_ssize_t length;
-    const char *text = PyUnicode_AsUTF8AndSize(key, &length);
+    const char *text = encode_text(&entry, key, &length);
     if (text == NULL) return false;
     if ((uint64_t)length > UINT32_MAX) length = UINT32_MAX; /* too long all the same */
     entry.value.key = (HurrayText){text, (uint32_t)length};

@@ -107,9 +107,8 @@ static HurrayStatus hash_names(FileIndex *index) {
     HurrayStatus status = hri_name_table_reserve(&index->names, index->count);
     for (uint32_t i = 0; status == HURRAY_OK && i < index->count; i++) {
         HriName name = name_of(index, i);
-        uint32_t found = hri_name_table_find(&index->names, name, table_name, index);
+        uint32_t found = hri_name_table_find_or_add(&index->names, name, table_name, index);
         if (found != HRI_NO_NAME) return fail_duplicate(index, found, i);
-        hri_name_table_add(&index->names, name);
     }
     return status;
 }

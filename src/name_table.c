@@ -90,20 +90,35 @@ HurrayStatus hri_name_table_reserve(HriNameTable *table, uint32_t more) {
     return HURRAY_OK;
 }
 
-uint32_t hri_name_table_find(const HriNameTable *table, HriName name, HriNameAt *name_at,
-                             const void *owner) {
-    if (table->count == 0) return HRI_NO_NAME;
-    uint32_t hash = hash_name(table->key, name);
+/* The slot of a name, or the free one where its search ends; the table must have slots. */
+static HriNameSlot *find_slot(const HriNameTable *table, HriName name, uint32_t hash,
+                              HriNameAt *name_at, const void *owner) {
     uint64_t at = hash & (table->capacity - 1);
     for (;; at = (at + 1) & (table->capacity - 1)) {
-        const HriNameSlot *slot = &table->slots[at];
-        if (slot->name == HRI_NO_NAME) return HRI_NO_NAME;
+        HriNameSlot *slot = &table->slots[at];
+        if (slot->name == HRI_NO_NAME) return slot;
         if (slot->hash != hash) continue;
         HriName other = name_at(owner, slot->name);
         if (other.length == name.length && memcmp(other.data, name.data, name.length) == 0) {
-            return slot->name;
+            return slot;
         }
     }
+}
+
+uint32_t hri_name_table_find(const HriNameTable *table, HriName name, HriNameAt *name_at,
+                             const void *owner) {
+    if (table->count == 0) return HRI_NO_NAME;
+    return find_slot(table, name, hash_name(table->key, name), name_at, owner)->name;
+}
+
+uint32_t hri_name_table_find_or_add(HriNameTable *table, HriName name, HriNameAt *name_at,
+                                    const void *owner) {
+    assert(2 * ((uint64_t)table->count + 1) <= table->capacity);
+    uint32_t hash = hash_name(table->key, name);
+    HriNameSlot *slot = find_slot(table, name, hash, name_at, owner);
+    uint32_t found = slot->name;
+    if (found == HRI_NO_NAME) *slot = (HriNameSlot){hash, table->count++};
+    return found;
 }
 
 void hri_name_table_add(HriNameTable *table, HriName name) {

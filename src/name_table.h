@@ -40,6 +40,9 @@ HurrayStatus hri_name_table_reserve(HriNameTable *table, uint32_t more);
 /* The number of a name; HRI_NO_NAME when it is not there. */
 uint32_t hri_name_table_find(const HriNameTable *table, HriName name, HriNameAt *name_at,
                              const void *owner);
+/* Both: the number of a name that is there, or HRI_NO_NAME and it is added, for which there is room. */
+uint32_t hri_name_table_find_or_add(HriNameTable *table, HriName name, HriNameAt *name_at,
+                                    const void *owner);
 /* Adds name number `count`, for which there is room and which is not there. */
 void hri_name_table_add(HriNameTable *table, HriName name);
 /* Frees the slots and zeroes it. */

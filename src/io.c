@@ -80,8 +80,8 @@ typedef struct Progress {
     uint64_t done;
 } Progress;
 
-/* The pieces of the next call; how many. */
-static int gather(const Progress *progress, struct iovec *call) {
+/* The pieces of the next call, and their bytes; how many. */
+static int gather(const Progress *progress, struct iovec *call, size_t *bytes) {
     size_t room = MAX_CALL_BYTES;
     uint64_t done = progress->done;
     int used = 0;
@@ -95,6 +95,7 @@ static int gather(const Progress *progress, struct iovec *call) {
         call[used++].iov_len = length;
         room -= length;
     }
+    *bytes = MAX_CALL_BYTES - room;
     return used;
 }
 
@@ -126,11 +127,16 @@ HurrayStatus hurray_open_file_write(const HurrayOpenFile *file, const HurrayByte
     if (status != HURRAY_OK) return status;
     struct iovec call[MAX_CALL_PIECES];
     Progress progress = {.pieces = pieces, .count = count};
+    size_t bytes;
     int used;
-    while ((used = gather(&progress, call)) > 0) {
+    while ((used = gather(&progress, call, &bytes)) > 0) {
         ssize_t written = writev(file->descriptor, call, used);
         if (written > 0) {
             advance(&progress, (size_t)written);
+            if ((size_t)written == bytes) continue;
+            /* Perhaps a signal has cut it short, which the next call would not say. */
+            status = hri_interrupted(file->interrupted, file->context, "write to");
+            if (status != HURRAY_OK) return status;
             continue;
         }
         /* No bytes and no error is nothing that POSIX knows of; trying on might take for ever. */

@@ -176,6 +176,7 @@ HurrayStatus hurray_file_reader_open_memory(HurrayBuffer *bytes,
     reader->bytes = hurray_buffer_retain(bytes);
     reader->access = (HurrayRandomAccess){info->byte_size, read_memory_at, bytes, true};
     reader->shares = reader->options.access != HURRAY_FILE_READ;
+    reader->read_only = reader->options.access == HURRAY_FILE_MAP_READ_ONLY;
     status = read_structure(reader);
     if (status != HURRAY_OK) {
         hurray_file_reader_destroy(&reader);

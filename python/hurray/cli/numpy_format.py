@@ -23,13 +23,13 @@ def _as_tensor(np: Any, array: Any, name: str, element: str | None) -> hurray.Te
         array = _as_element(np, array, name, element)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return hurray.from_numpy(array)
+    return hurray.from_numpy(np.asarray(array, order="C"))
 
 
 def _as_element(np: Any, array: Any, name: str, element: str) -> Any:
     """Void as what it is a view of."""
     to = hurray.Dtype.from_name(element)
-    made = np.asarray(hurray.zeros(0, dtype=to)).dtype
+    made = hurray.Tensor(b"", to, (0,)).to_numpy().dtype
     if made.itemsize != array.dtype.itemsize:
         raise hurray.UnsupportedError(f"{name!r} has elements of {array.dtype}, no {element}")
     return array.view(made)
@@ -83,8 +83,9 @@ class NpzSource(Source):
         if _MEMBER in self.names and isinstance(raw := self._archive[_MEMBER], bytes):
             self.names.remove(_MEMBER)
             kept = metadata_of_json(raw) or {}
-            self.metadata = kept.get("kv", {})
-            self._elements = kept.get("dtypes", {})
+            self.metadata, self._elements = kept.get("kv", {}), kept.get("dtypes", {})
+            if not (isinstance(self.metadata, dict) and isinstance(self._elements, dict)):
+                raise hurray.FileError(f"{path}: {_MEMBER} is not what convert writes")
 
     def read(self, name: str) -> hurray.Tensor:
         with _numpy_errors(name):

@@ -50,7 +50,7 @@ def open_file(path: str, **options: Any) -> hurray.File:
 
 def open_stream(path: str, **options: Any) -> hurray.StreamReader:
     """The tensors of a stream."""
-    return hurray.StreamReader(sys.stdin if path == STANDARD else path, **options)
+    return hurray.StreamReader(sys.stdin.buffer if path == STANDARD else path, **options)
 
 
 @contextlib.contextmanager

@@ -53,6 +53,14 @@ _PROGRESS_BYTES = 64 << 20
 # ---- sources ----
 
 
+def _refused(name: str, error: Exception) -> FileError:
+    number = getattr(error, "errno", None)
+    if number is None and isinstance(error, FileNotFoundError):
+        number = errno.ENOENT
+    text = f"{type(error).__name__}: {error}"
+    return FileError(f"{name!r}: {text}") if number is None else FileError(number, text, name)
+
+
 def _file_object(source: Any) -> Any:
     """What _FileReader takes for a file object: a descriptor, or its size and a function."""
     if isinstance(source, (io.FileIO, io.BufferedReader, io.BufferedRandom)):
@@ -84,15 +92,10 @@ def _file_object(source: Any) -> Any:
                 data += more
         return cast(bytes, data)
 
-    return source.seek(0, os.SEEK_END), read_at
-
-
-def _refused(url: str, error: Exception) -> FileError:
-    number = getattr(error, "errno", None)
-    if number is None and isinstance(error, FileNotFoundError):
-        number = errno.ENOENT
-    text = f"{type(error).__name__}: {error}"
-    return FileError(f"{url!r}: {text}") if number is None else FileError(number, text, url)
+    try:
+        return source.seek(0, os.SEEK_END), read_at
+    except OSError as error:
+        raise _refused(type(source).__name__, error) from error
 
 
 def _remote(url: str) -> Any:
@@ -375,7 +378,9 @@ class File(Mapping[str, Tensor | Composite]):
     def get(self, name: str, default: _T, /) -> Tensor | Composite | _T: ...
     def get(self, name: str, default: Any = None, /) -> Any:
         """The Tensor or Composite of that name, or `default`."""
-        return self[name] if name in self else default
+        if name not in self:  # without looking for close ones
+            return default
+        return self[name]
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):

@@ -255,7 +255,7 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (prefetch < 0 || check_size < 0 || !read_access(values[1], &options.access)) return NULL;
     options.prefetch = prefetch;
     options.check_size = check_size;
-    ReaderObject *self = PyObject_New(ReaderObject, type);
+    ReaderObject *self = PyObject_GC_New(ReaderObject, type);
     if (self == NULL) return NULL;
     self->reader = NULL;
     self->source = Py_NewRef(values[0]);
@@ -263,19 +263,36 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->closed = false;
     self->users = 0;
     HurrayStatus status = open_source(state, self, values[0], &options);
+    PyObject_GC_Track((PyObject *)self);
     if (status == HURRAY_OK) return (PyObject *)self;
     raise_failure(state, self, status);
     Py_DECREF(self);
     return NULL;
 }
 
-static void reader_dealloc(PyObject *self) {
+/* A callable knows a file object, which may know the exception that it raised, whose frames know the
+ * reader. */
+static int reader_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(reader_of(self)->source);
+    Py_VISIT(reader_of(self)->read_at);
+    return 0;
+}
+
+static int reader_clear(PyObject *self) {
     ReaderObject *reader = reader_of(self);
-    PyTypeObject *type = Py_TYPE(self);
+    reader->closed = true;
     hurray_file_reader_destroy(&reader->reader);
-    Py_XDECREF(reader->source);
-    Py_XDECREF(reader->read_at);
-    PyObject_Free(self);
+    Py_CLEAR(reader->source);
+    Py_CLEAR(reader->read_at);
+    return 0;
+}
+
+static void reader_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    reader_clear(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -796,14 +813,16 @@ PyDoc_STRVAR(
     "of its size and a callable read_at(offset, size) -> bytes. What hurray.open uses.");
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, (char *)reader_doc}, {Py_tp_new, reader_tp_new},    {Py_tp_dealloc, reader_dealloc},
-    {Py_tp_methods, reader_methods}, {Py_tp_getset, reader_getset}, {0, NULL},
+    {Py_tp_traverse, reader_traverse}, {Py_tp_clear, reader_clear},
+    {Py_tp_doc, (char *)reader_doc},   {Py_tp_new, reader_tp_new},
+    {Py_tp_dealloc, reader_dealloc},   {Py_tp_methods, reader_methods},
+    {Py_tp_getset, reader_getset},     {0, NULL},
 };
 
 static PyType_Spec reader_spec = {
     .name = "hurray._core._FileReader",
     .basicsize = sizeof(ReaderObject),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = reader_slots,
 };
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -622,3 +623,20 @@ def test_a_missing_library_is_named(tmp_path):
     assert done.returncode == 3
     assert "install hurray[safetensors]" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# ---- the example ----
+
+
+def test_the_example_compares_what_it_converted(tmp_path, capsys, monkeypatch):
+    import runpy
+
+    script = pathlib.Path(__file__).parents[2] / "examples" / "convert_model.py"
+    example = runpy.run_path(str(script))
+    tensors = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.arange(3)}
+    safetensors_torch.save_file(tensors, tmp_path / "a.safetensors")
+    monkeypatch.setattr(sys, "argv", ["convert_model.py", str(tmp_path / "a.safetensors")])
+    example["main"]()
+    assert "9 values in 2 tensors are the same, bit for bit." in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="other values"):
+        example["compare"]({"x": hurray.ones(2)}, {"x": np.zeros(2)})

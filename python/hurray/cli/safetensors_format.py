@@ -104,12 +104,11 @@ class SafetensorsSource(Source):
         first, last = (self._data + offset for offset in entry["data_offsets"])
         element, shape = _DTYPES[entry["dtype"]][0], entry["shape"]
         if element is dtype.bool:
+            count = math.prod(shape)
             flags = (
-                np.frombuffer(self._bytes, np.bool_, math.prod(shape), first)
-                if last > first
-                else []
+                np.frombuffer(self._bytes, np.bool_, count, first) if count else np.empty(0, "?")
             )
-            return hurray.from_numpy(np.asarray(flags, np.bool_).reshape(shape))
+            return hurray.from_numpy(flags.reshape(shape))
         # Shared where it lies at a multiple of 64, else copied.
         return hurray.Tensor(memoryview(self._bytes)[first:last], element, shape)
 

@@ -101,7 +101,7 @@ def _file_object(source: Any) -> Any:
 def _remote(url: str) -> Any:
     """The same for a URL, with requests for exactly the bytes that are needed."""
     try:
-        from fsspec.core import url_to_fs
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
         raise ImportError(f"fsspec is needed to read {url!r}; install hurray[fsspec]") from error
     try:
@@ -162,7 +162,7 @@ def _progress(progress: Progress, total: int, what: str) -> tuple[Any, Any]:
             )
         return progress, None
     try:
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
         raise ImportError("tqdm is needed for progress=True; install hurray[tqdm]") from error
     bar = tqdm(total=total, unit="B", unit_scale=True, desc=what)

@@ -20,6 +20,7 @@ typedef struct OpenHead {
 } OpenHead;
 
 typedef struct Assembly {
+    bool lost; /* a part is missing, for want of memory: what follows makes no sense */
     uint32_t depth;
     OpenHead open[HURRAY_MAX_COMPOSITE_DEPTH];
 } Assembly;
@@ -63,10 +64,8 @@ static bool open_head(CoreState *state, Assembly *assembly, HurrayDescriptor *he
     return true;
 }
 
-/* Takes a part over. The item that it completes goes into `*out`, NULL while there is more to come.
- * False with an exception. */
-static bool assembly_take(CoreState *state, Assembly *assembly, const HurrayStreamPart *part,
-                          PyObject **out) {
+static bool take_part(CoreState *state, Assembly *assembly, const HurrayStreamPart *part,
+                      PyObject **out) {
     PyObject *item = NULL;
     *out = NULL;
     if (part->kind == HURRAY_STREAM_HEAD) {
@@ -89,6 +88,22 @@ static bool assembly_take(CoreState *state, Assembly *assembly, const HurrayStre
     }
     *out = item;
     return true;
+}
+
+/* Takes a part over. The item that it completes goes into `*out`, NULL while there is more to come.
+ * False with an exception. */
+static bool assembly_take(CoreState *state, Assembly *assembly, const HurrayStreamPart *part,
+                          PyObject **out) {
+    assembly->lost = !take_part(state, assembly, part, out);
+    return !assembly->lost;
+}
+
+/* False with an exception when an earlier part could not be taken. */
+static bool assembly_is_sound(CoreState *state, const Assembly *assembly) {
+    if (!assembly->lost) return true;
+    PyErr_SetString(state->StreamError,
+                    "an earlier item was lost when memory ran out: reading cannot go on");
+    return false;
 }
 
 /* ---- limits ---- */
@@ -133,6 +148,7 @@ typedef struct ReaderObject {
     PyObject_HEAD HurrayStreamReader *reader;
     Transport transport;
     Assembly assembly;
+    uint64_t start; /* byte where the item at hand begins */
     PyObject *weak_references;
 } ReaderObject;
 
@@ -162,7 +178,9 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (self == NULL) return NULL;
     self->reader = NULL;
     self->transport = (Transport)TRANSPORT_CLOSED;
+    self->assembly.lost = false;
     self->assembly.depth = 0;
+    self->start = 0;
     self->weak_references = NULL;
     if (make_reader(PyType_GetModuleState(type), values, self)) return (PyObject *)self;
     Py_DECREF(self);
@@ -187,42 +205,57 @@ static void release_reader(ReaderObject *reader) {
     transport_release(&reader->transport);
 }
 
-/* The next item, or NULL: at the end without an exception. `*start` is where it begins. */
+/* What a reader that was woken says: the end between items, a StreamError within one. */
+static PyObject *fail_closed(CoreState *state, const ReaderObject *reader) {
+    const uint64_t position = hurray_stream_reader_position(reader->reader);
+    if (position == reader->start) return NULL;
+    return PyErr_Format(
+        state->StreamError,
+        "closed while waiting at byte %llu, inside an item that begins at byte %llu",
+        (unsigned long long)position, (unsigned long long)reader->start);
+}
+
+/* The next item, or NULL: at the end without an exception. */
 static PyObject *read_item(CoreState *state, ReaderObject *reader) {
     PyObject *item = NULL;
-    bool begun = reader->assembly.depth > 0;
-    const uint64_t start = hurray_stream_reader_position(reader->reader);
+    if (!assembly_is_sound(state, &reader->assembly)) return NULL;
     while (item == NULL) {
         HurrayStreamPart part;
         HurrayStatus status = hurray_stream_reader_next(reader->reader, &part);
-        if (status == HURRAY_ERR_CLOSED && reader->transport.closed && !begun &&
-            hurray_stream_reader_position(reader->reader) == start) {
-            return NULL; /* closed while it waited for an item to begin */
-        }
-        if (status == HURRAY_ERR_CLOSED && reader->transport.closed) {
-            return PyErr_Format(state->StreamError,
-                                "closed by another thread inside an item, after byte %llu",
-                                (unsigned long long)hurray_stream_reader_position(reader->reader));
-        }
-        if (status != HURRAY_OK)
+        transport_attach(&reader->transport);
+        if (status == HURRAY_ERR_CLOSED) return fail_closed(state, reader);
+        if (status != HURRAY_OK) {
             return raise_status_for_path(state, status, reader->transport.path);
+        }
         if (part.kind == HURRAY_STREAM_END) return NULL;
         if (!assembly_take(state, &reader->assembly, &part, &item)) return NULL;
     }
+    reader->start = hurray_stream_reader_position(reader->reader);
     return item;
+}
+
+/* Ends an operation: whoever is the last in a reader that was closed gives everything back. */
+static void leave(ReaderObject *reader) {
+    Transport *transport = &reader->transport;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    bool closed;
+    do {
+        closed = atomic_load(&transport->closed);
+        if (closed) release_reader(reader);
+        transport_unlock(transport);
+        /* One that closed it just before the unlocking has found it locked. */
+    } while (!closed && atomic_load(&transport->closed) && transport_try_lock(transport));
+    PyErr_Restore(type, value, traceback);
 }
 
 static PyObject *reader_next(PyObject *self) {
     ReaderObject *reader = reader_of(self);
-    if (reader->transport.closed || !transport_lock(&reader->transport)) return NULL;
-    PyObject *item = reader->transport.closed ? NULL : read_item(core_state_of(self), reader);
-    if (reader->transport.closed) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        release_reader(reader);
-        PyErr_Restore(type, value, traceback);
-    }
-    transport_unlock(&reader->transport);
+    Transport *transport = &reader->transport;
+    if (atomic_load(&transport->closed) || !transport_lock(transport)) return NULL;
+    PyObject *item =
+        atomic_load(&transport->closed) ? NULL : read_item(core_state_of(self), reader);
+    leave(reader);
     return item;
 }
 
@@ -231,17 +264,20 @@ PyDoc_STRVAR(
     "close($self, /)\n--\n\n"
     "Stop reading; the stream is exhausted from now on. A source with fileno() stays open.\n\n"
     "From any thread: one that waits for an item stops iterating; inside an item it gets\n"
-    "a StreamError.");
+    "a StreamError.\n\n"
+    ">>> import hurray\n"
+    ">>> with hurray.StreamWriter() as writer:\n"
+    "...     writer.write(hurray.arange(3))\n"
+    ">>> reader = hurray.StreamReader(writer.getvalue())\n"
+    ">>> reader.close()\n"
+    ">>> list(reader)\n"
+    "[]");
 
 static PyObject *reader_close(PyObject *self, PyObject *unused) {
     (void)unused;
     ReaderObject *reader = reader_of(self);
     transport_interrupt(&reader->transport);
-    /* Whoever is reading gives everything back when it returns. */
-    if (transport_try_lock(&reader->transport)) {
-        release_reader(reader);
-        transport_unlock(&reader->transport);
-    }
+    if (transport_try_lock(&reader->transport)) leave(reader);
     Py_RETURN_NONE;
 }
 
@@ -275,7 +311,11 @@ PyDoc_STRVAR(
     "source: a path; an object with fileno() (a file, a pipe, a socket, sys.stdin.buffer), whose\n"
     "descriptor is duplicated, so that it stays open; a bytes-like object. An item is there as\n"
     "soon as its last byte is; waiting does not hold the GIL. What has arrived is read ahead, so\n"
-    "the source is not to be read by others in between. Buffers are new memory, 64-aligned.\n\n"
+    "the source is not to be read by others in between. A file object is read from where it is,\n"
+    "and stays there when it is a regular file; one of text is refused, and one that compresses. "
+    "Buffers are new memory, 64-aligned.\n\n"
+    "Threads may share a reader: each item goes to one of them. A signal handler that raises\n"
+    "stops next(), which may be called again; nothing is lost.\n\n"
     "Limits are checked before memory is allocated: bytes of a descriptor, bytes of one buffer\n"
     "(None: any, but memory grows with what arrives), levels of composites, 0 to 8.\n"
     "cross_machine: handles must be producer_synced.\n\n"
@@ -327,6 +367,7 @@ static PyObject *decoder_tp_new(PyTypeObject *type, PyObject *args, PyObject *kw
     DecoderObject *self = PyObject_New(DecoderObject, type);
     if (self == NULL) return NULL;
     self->decoder = NULL;
+    self->assembly.lost = false;
     self->assembly.depth = 0;
     HurrayStatus status = hurray_stream_decoder_create(&options, &self->decoder);
     if (status == HURRAY_OK) return (PyObject *)self;
@@ -346,6 +387,7 @@ static void decoder_dealloc(PyObject *self) {
 static bool feed_until_item(CoreState *state, DecoderObject *self, const Py_buffer *view,
                             size_t *used, PyObject **item) {
     *item = NULL;
+    if (!assembly_is_sound(state, &self->assembly)) return false;
     while (*item == NULL && *used < (size_t)view->len) {
         HurrayStreamPart part;
         size_t taken = 0;

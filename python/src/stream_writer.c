@@ -19,12 +19,23 @@ static WriterObject *writer_of(PyObject *self) { return (WriterObject *)self; }
 
 /* ---- items ---- */
 
+static bool check_tensor(CoreState *state, const HurrayTensor *tensor) {
+    uint8_t tag = hurray_tensor_fields(tensor)->layout.tag;
+    if (hurray_layout_tag_kind(tag) == HURRAY_LAYOUT_TAG_RESERVED) {
+        char text[8];
+        PyErr_Format(state->UnsupportedError,
+                     "layout tag %s is not assigned: no reader of a stream would know where the "
+                     "next item begins",
+                     hex_byte(tag, text));
+        return false;
+    }
+    HurrayStatus status = hurray_tensor_check_readable(tensor, true);
+    return status == HURRAY_OK || raise_status(state, status) != NULL;
+}
+
 /* Whether all of an item can be written, before any of it is: what was begun must be ended. */
 static bool check_item(CoreState *state, PyObject *item) {
-    if (tensor_check(state, item)) {
-        HurrayStatus status = hurray_tensor_check_readable(tensor_of(item), true);
-        return status == HURRAY_OK || raise_status(state, status) != NULL;
-    }
+    if (tensor_check(state, item)) return check_tensor(state, tensor_of(item));
     if (!composite_check(state, item)) {
         PyErr_Format(PyExc_TypeError, "item is %.200s; expected a Tensor or a Composite",
                      Py_TYPE(item)->tp_name);
@@ -88,6 +99,16 @@ static void writer_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
+/* What a writer says that a signal handler has stopped: the exception of the handler at first. */
+static PyObject *fail_write(CoreState *state, WriterObject *writer, HurrayStatus status) {
+    if (status == HURRAY_ERR_INTERRUPTED && !PyErr_Occurred()) {
+        PyErr_SetString(state->StreamError,
+                        "an earlier write was interrupted: the stream ends inside an item");
+        return NULL;
+    }
+    return raise_status_for_path(state, status, writer->transport.path);
+}
+
 PyDoc_STRVAR(
     write_doc,
     "write($self, item, /)\n--\n\n"
@@ -95,7 +116,13 @@ PyDoc_STRVAR(
     "Its bytes go out from where they are; waiting, for a slow reader too, does not hold\n"
     "the GIL. UnsupportedError, with nothing written: memory of a device, or buffers that\n"
     "are not producer_synced. StreamError after finish(); FileError: the system refused,\n"
-    "and the stream ends inside an item. TypeError: something else.");
+    "and the stream ends inside an item. TypeError: something else.\n\n"
+    ">>> import hurray\n"
+    ">>> writer = hurray.StreamWriter()\n"
+    ">>> writer.write(hurray.arange(3))\n"
+    ">>> writer.write([1, 2])\n"
+    "Traceback (most recent call last):\n"
+    "TypeError: item is list; expected a Tensor or a Composite");
 
 static PyObject *writer_write(PyObject *self, PyObject *item) {
     CoreState *state = core_state_of(self);
@@ -103,20 +130,27 @@ static PyObject *writer_write(PyObject *self, PyObject *item) {
     if (!check_item(state, item) || !transport_lock(&writer->transport)) return NULL;
     HurrayStatus status = write_item(state, writer->writer, item);
     transport_unlock(&writer->transport);
-    if (status != HURRAY_OK) return raise_status_for_path(state, status, writer->transport.path);
+    if (status != HURRAY_OK) return fail_write(state, writer, status);
     Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(finish_doc, "finish($self, /)\n--\n\n"
                          "No more will be written; closes what this writer opened. A second time "
-                         "is fine.");
+                         "is fine.\n\n"
+                         ">>> import hurray\n"
+                         ">>> writer = hurray.StreamWriter()\n"
+                         ">>> writer.finish()\n"
+                         ">>> writer.write(hurray.arange(3))\n"
+                         "Traceback (most recent call last):\n"
+                         "hurray.StreamError: the stream is finished: nothing more can be "
+                         "written");
 
 static PyObject *writer_finish(PyObject *self, PyObject *unused) {
     (void)unused;
     WriterObject *writer = writer_of(self);
     if (!transport_lock(&writer->transport)) return NULL;
     HurrayStatus status = hurray_stream_writer_finish(writer->writer);
-    if (status != HURRAY_OK) raise_status(core_state_of(self), status);
+    if (status != HURRAY_OK) fail_write(core_state_of(self), writer, status);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     bool closed = transport_close_file(core_state_of(self), &writer->transport);
@@ -128,7 +162,12 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused) {
 
 PyDoc_STRVAR(getvalue_doc, "getvalue($self, /)\n--\n\n"
                            "bytes: all that was written into memory so far, a copy.\n\n"
-                           "StreamError for a writer with a destination.");
+                           "StreamError for a writer with a destination.\n\n"
+                           ">>> import hurray\n"
+                           ">>> writer = hurray.StreamWriter()\n"
+                           ">>> writer.write(hurray.arange(3))\n"
+                           ">>> len(writer.getvalue()) == writer.position\n"
+                           "True");
 
 static PyObject *writer_getvalue(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -189,8 +228,11 @@ PyDoc_STRVAR(
     "Writes tensors one after another (spec 5, 8.13).\n\n"
     "destination: a path, which is created or emptied; an object with fileno() (a file, a pipe,\n"
     "a socket, sys.stdout.buffer), whose descriptor is duplicated, so that it stays open; None:\n"
-    "memory, see getvalue(). cross_machine: the reader is elsewhere, buffers must be\n"
-    "producer_synced. A context manager that finishes.\n\n"
+    "memory, see getvalue(). What a file object has kept back is flushed first; one of text is\n"
+    "refused, and one that compresses. cross_machine: the reader is elsewhere, buffers must be\n"
+    "producer_synced. A context manager that finishes. Threads may share it: items do not mix.\n"
+    "A signal handler that raises stops a write that waits; the stream then ends inside an "
+    "item.\n\n"
     ">>> import hurray\n"
     ">>> with hurray.StreamWriter() as writer:\n"
     "...     writer.write(hurray.arange(3))\n"

@@ -229,7 +229,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # asyncio takes longer to import than all of the rest.
     if name == "aio":
-        from . import aio
+        import importlib
 
-        return aio
+        return importlib.import_module("hurray.aio")  # `from . import aio` would ask here again
     raise AttributeError(f"module 'hurray' has no attribute {name!r}")

@@ -23,9 +23,10 @@ decoder that does no I/O of its own.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 
-from ._core import Composite, Tensor, _stream_pieces, _StreamDecoder
+from ._core import Composite, StreamError, Tensor, _stream_pieces, _StreamDecoder
 
 __all__ = ["StreamReader", "StreamWriter"]
 
@@ -38,7 +39,19 @@ class StreamReader(AsyncIterator[Tensor | Composite]):
 
     The limits are those of hurray.StreamReader. An item is there as soon as its last byte is; what
     arrived with it is kept for the next. InvalidDescriptorError and StreamError as there; what the
-    transport raises passes through. A task that is cancelled while it waits loses nothing.
+    transport raises passes through. A task that is cancelled while it waits loses nothing. Several
+    tasks may share a reader: each item goes to one of them.
+
+    >>> import asyncio, hurray, hurray.aio
+    >>> async def main():
+    ...     source = asyncio.StreamReader()
+    ...     with hurray.StreamWriter() as writer:
+    ...         writer.write(hurray.arange(3))
+    ...     source.feed_data(writer.getvalue())
+    ...     source.feed_eof()
+    ...     return [t.shape async for t in hurray.aio.StreamReader(source)]
+    >>> asyncio.run(main())
+    [(3,)]
     """
 
     def __init__(
@@ -62,26 +75,50 @@ class StreamReader(AsyncIterator[Tensor | Composite]):
             max_composite_depth=max_composite_depth,
             cross_machine=cross_machine,
         )
+        self._lock = asyncio.Lock()  # asyncio lets one task wait for bytes
         self._data = b""  # what has arrived,
         self._used = 0  # and how much of it is decoded
 
     async def __anext__(self) -> Tensor | Composite:
-        while True:
-            if self._used < len(self._data):
-                item, self._used = self._decoder.feed(self._data, self._used)
-                if item is not None:
-                    return item
-            data = await self._source.read(_CHUNK)
-            if not data:
-                self._decoder.finish()
-                raise StopAsyncIteration
-            self._data, self._used = data, 0
+        """The next item; StopAsyncIteration at the end."""
+        async with self._lock:
+            while (item := self._decoded()) is None:
+                data = await self._source.read(_CHUNK)
+                if not data:
+                    self._decoder.finish()
+                    raise StopAsyncIteration
+                self._data, self._used = data, 0
+        return item
+
+    def _decoded(self) -> Tensor | Composite | None:
+        if self._used == len(self._data):
+            return None
+        item, self._used = self._decoder.feed(self._data, self._used)
+        return item
 
 
 class StreamWriter:
     """Writes tensors and composites to an asyncio.StreamWriter, which stays open.
 
-    cross_machine: as of hurray.StreamWriter.
+    cross_machine: as of hurray.StreamWriter. Several tasks may share a writer: their items do not
+    mix.
+
+    >>> import asyncio, hurray, hurray.aio
+    >>> async def main():
+    ...     server = await asyncio.start_server(receive, "127.0.0.1", 0)
+    ...     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    ...     await hurray.aio.StreamWriter(writer).write(hurray.arange(3))
+    ...     writer.close()
+    ...     shape = await received.get()
+    ...     server.close()
+    ...     return shape
+    >>> received = asyncio.Queue()
+    >>> async def receive(reader, writer):
+    ...     async for tensor in hurray.aio.StreamReader(reader):
+    ...         await received.put(tensor.shape)
+    ...     writer.close()
+    >>> asyncio.run(main())
+    (3,)
     """
 
     def __init__(self, destination: asyncio.StreamWriter, *, cross_machine: bool = False) -> None:
@@ -91,18 +128,41 @@ class StreamWriter:
             )
         self._destination = destination
         self._cross_machine = cross_machine
-        self._lock = asyncio.Lock()  # items of several tasks do not mix
+        self._lock = asyncio.Lock()
+        self._left: deque[memoryview] = deque()  # of the item at hand
+        self._finished = False
 
     async def write(self, item: Tensor | Composite) -> None:
         """Write all of an item, waiting while the transport has too much to send.
 
-        TypeError for other things, UnsupportedError for memory of a device, with nothing written.
-        A task that is cancelled in the middle leaves a stream that ends inside an item.
+        TypeError for other things, UnsupportedError for memory of a device, with nothing written;
+        StreamError after finish(). When a task is cancelled in here, an item that was begun is
+        completed by the next write() or finish().
         """
         pieces = _stream_pieces(item, cross_machine=self._cross_machine)
         async with self._lock:
-            for piece in pieces:
-                view = memoryview(piece)
-                for start in range(0, view.nbytes, _CHUNK):
-                    self._destination.write(view[start : start + _CHUNK])
-                    await self._destination.drain()
+            if self._finished:
+                raise StreamError("the stream is finished: nothing more can be written")
+            await self._write_left()
+            self._left.extend(map(memoryview, pieces))
+            await self._write_left()
+
+    async def finish(self) -> None:
+        """No more will be written; waits for what is left. A second time is fine."""
+        async with self._lock:
+            await self._write_left()
+            self._finished = True
+
+    async def _write_left(self) -> None:
+        while self._left:
+            # Small pieces go out together.
+            together, size = [], 0
+            while self._left and size < _CHUNK:
+                piece = self._left.popleft()
+                if size + piece.nbytes > _CHUNK:
+                    self._left.appendleft(piece[_CHUNK - size :])
+                    piece = piece[: _CHUNK - size]
+                together.append(piece)
+                size += piece.nbytes
+            self._destination.writelines(together)
+            await self._destination.drain()

@@ -406,19 +406,32 @@ PyDoc_STRVAR(feed_doc, "feed($self, data, start=0, /)\n--\n\n"
                        "tuple: the item that bytes from `start` on complete, or None, and where "
                        "the next begin.");
 
-static PyObject *decoder_feed(PyObject *self, PyObject *args) {
-    CoreState *state = core_state_of(self);
-    Py_buffer view;
-    Py_ssize_t start = 0;
-    if (!PyArg_ParseTuple(args, "y*|n:feed", &view, &start)) return NULL;
+static PyObject *feed(CoreState *state, DecoderObject *self, const Py_buffer *view,
+                      Py_ssize_t start) {
     PyObject *item = NULL;
     size_t used = (size_t)start;
-    bool fed = start >= 0 && start <= view.len;
-    if (!fed) PyErr_Format(PyExc_ValueError, "start is %zd; expected 0 to %zd", start, view.len);
-    fed = fed && feed_until_item(state, decoder_of(self), &view, &used, &item);
-    PyBuffer_Release(&view);
-    if (!fed) return NULL;
+    if (start < 0 || start > view->len) {
+        return PyErr_Format(PyExc_ValueError, "start is %zd; expected 0 to %zd", start, view->len);
+    }
+    if (!feed_until_item(state, self, view, &used, &item)) return NULL;
     return Py_BuildValue("(Nn)", item == NULL ? Py_NewRef(Py_None) : item, (Py_ssize_t)used);
+}
+
+/* One thread at a time, also where there is no GIL that sees to it. */
+static PyObject *decoder_feed(PyObject *self, PyObject *args) {
+    Py_buffer view;
+    Py_ssize_t start = 0;
+    PyObject *result;
+    if (!PyArg_ParseTuple(args, "y*|n:feed", &view, &start)) return NULL;
+#ifdef Py_GIL_DISABLED
+    Py_BEGIN_CRITICAL_SECTION(self);
+    result = feed(core_state_of(self), decoder_of(self), &view, start);
+    Py_END_CRITICAL_SECTION();
+#else
+    result = feed(core_state_of(self), decoder_of(self), &view, start);
+#endif
+    PyBuffer_Release(&view);
+    return result;
 }
 
 PyDoc_STRVAR(decoder_finish_doc, "finish($self, /)\n--\n\n"

@@ -19,23 +19,12 @@ static WriterObject *writer_of(PyObject *self) { return (WriterObject *)self; }
 
 /* ---- items ---- */
 
-static bool check_tensor(CoreState *state, const HurrayTensor *tensor) {
-    uint8_t tag = hurray_tensor_fields(tensor)->layout.tag;
-    if (hurray_layout_tag_kind(tag) == HURRAY_LAYOUT_TAG_RESERVED) {
-        char text[8];
-        PyErr_Format(state->UnsupportedError,
-                     "layout tag %s is not assigned: no reader of a stream would know where the "
-                     "next item begins",
-                     hex_byte(tag, text));
-        return false;
-    }
-    HurrayStatus status = hurray_tensor_check_readable(tensor, true);
-    return status == HURRAY_OK || raise_status(state, status) != NULL;
-}
-
 /* Whether all of an item can be written, before any of it is: what was begun must be ended. */
 static bool check_item(CoreState *state, PyObject *item) {
-    if (tensor_check(state, item)) return check_tensor(state, tensor_of(item));
+    if (tensor_check(state, item)) {
+        HurrayStatus status = hurray_tensor_check_readable(tensor_of(item), true);
+        return status == HURRAY_OK || raise_status(state, status) != NULL;
+    }
     if (!composite_check(state, item)) {
         PyErr_Format(PyExc_TypeError, "item is %.200s; expected a Tensor or a Composite",
                      Py_TYPE(item)->tp_name);

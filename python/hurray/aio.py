@@ -32,6 +32,8 @@ __all__ = ["StreamReader", "StreamWriter"]
 
 # Bytes asked for at once, and written between two waits for the transport to drain.
 _CHUNK = 1 << 18
+# Bytes that are copied together rather than written one after another.
+_SMALL = 1 << 14
 
 
 class StreamReader(AsyncIterator[Tensor | Composite]):
@@ -144,7 +146,8 @@ class StreamWriter:
             if self._finished:
                 raise StreamError("the stream is finished: nothing more can be written")
             await self._write_left()
-            self._left.extend(map(memoryview, pieces))
+            views = [memoryview(piece) for piece in pieces]
+            self._left.extend(view for view in views if view.nbytes)
             await self._write_left()
 
     async def finish(self) -> None:
@@ -154,15 +157,19 @@ class StreamWriter:
             self._finished = True
 
     async def _write_left(self) -> None:
+        # Not writelines(): CPython 3.12 neither takes empty pieces nor pauses in there.
         while self._left:
-            # Small pieces go out together.
-            together, size = [], 0
-            while self._left and size < _CHUNK:
-                piece = self._left.popleft()
-                if size + piece.nbytes > _CHUNK:
-                    self._left.appendleft(piece[_CHUNK - size :])
-                    piece = piece[: _CHUNK - size]
-                together.append(piece)
-                size += piece.nbytes
-            self._destination.writelines(together)
+            self._destination.write(self._next_piece())
             await self._destination.drain()
+
+    def _next_piece(self) -> memoryview | bytes:
+        """A part of a large piece, or small ones together: a descriptor and its bytes, often."""
+        piece = self._left.popleft()
+        if piece.nbytes > _CHUNK:
+            self._left.appendleft(piece[_CHUNK:])
+            return piece[:_CHUNK]
+        together, size = [piece], piece.nbytes
+        while self._left and size + self._left[0].nbytes <= _SMALL:
+            together.append(self._left.popleft())
+            size += together[-1].nbytes
+        return piece if len(together) == 1 else b"".join(together)

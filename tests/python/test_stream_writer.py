@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import doctest
 import errno
 import gc
 import gzip
+import inspect
 import io
 import lzma
 import os
@@ -587,3 +589,16 @@ def test_a_writer_keeps_no_item():
     gc.collect()
     assert reference() is None
     assert len(writer.getvalue()) > 0
+
+
+# ---- documentation ----
+
+
+@pytest.mark.parametrize("kind", [StreamWriter, StreamReader])
+def test_the_examples_run(kind):
+    callables = [name for name, value in vars(kind).items() if callable(value) and name[0] != "_"]
+    for documented in (kind, *(getattr(kind, name) for name in callables)):
+        text = inspect.getdoc(documented)
+        example = doctest.DocTestParser().get_doctest(text, {}, str(documented), None, 0)
+        assert example.examples, documented
+        assert doctest.DocTestRunner().run(example).failed == 0

@@ -8,7 +8,7 @@ SHELL := /bin/bash
 help: ## what can be made (this list)
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: ## build, then move real arrays across the bridge (needs only NumPy)
+demo: ## build, then move real arrays across the bridge and convert a real model
 	@build-aux/demo
 
 test: ## everything: C and Python, plain and under sanitizers

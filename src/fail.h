@@ -17,6 +17,9 @@
 /* Formats the sentence for hurray_error_message, cut at 511 bytes; returns `status`. */
 HurrayStatus hri_fail(HurrayStatus status, const char *format, ...) HRI_PRINTF(2, 3);
 
+/* The same for HURRAY_ERR_IO, with the errno of the call that failed (hurray_error_number); 0: none. */
+HurrayStatus hri_fail_io(int number, const char *format, ...) HRI_PRINTF(2, 3);
+
 /* HURRAY_ERR_NULL_POINTER for a parameter of this name. */
 HurrayStatus hri_fail_null(const char *parameter);
 

@@ -5,40 +5,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fail.h"
+#include "utf8.h"
 
 #define MESSAGE_SIZE 512
 
 static _Thread_local char message[MESSAGE_SIZE];
-
-/*
- * Bytes of the UTF-8 character that `text` begins with; 0 where there is none (Unicode, table 3-7).
- * The terminating zero is no continuation byte, so nothing beyond it is looked at.
- */
-static size_t character_length(const uint8_t *text) {
-    uint8_t lead = text[0];
-    if (lead < 0x80) return 1;
-    if (lead < 0xC2 || lead > 0xF4) return 0;
-    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    /* Overlong forms, surrogates, and what lies beyond U+10FFFF, show in the second byte. */
-    uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (text[1] < low || text[1] > high) return 0;
-    for (size_t i = 2; i < length; i++) {
-        if (text[i] < 0x80 || text[i] > 0xBF) return 0;
-    }
-    return length;
-}
+static _Thread_local int error_number;
 
 /* Names from outside stand in messages, and may be cut: what is no character becomes a '?', what
  * would break the line a blank. */
 static void make_presentable(char *text) {
-    while (*text != '\0') {
-        size_t length = character_length((const uint8_t *)text);
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t length = hri_utf8_character((const uint8_t *)text, left);
         if (length == 0) *text = '?';
         if ((uint8_t)*text < 0x20 || *text == 0x7F) *text = ' ';
-        text += length == 0 ? 1 : length;
+        if (length == 0) length = 1;
+        text += length;
+        left -= length;
     }
 }
 
@@ -62,11 +49,19 @@ const char *hurray_status_name(HurrayStatus status) {
     case HURRAY_ERR_COPY_REQUIRED: return "HURRAY_ERR_COPY_REQUIRED";
     case HURRAY_ERR_BAD_PRODUCER: return "HURRAY_ERR_BAD_PRODUCER";
     case HURRAY_ERR_DATA_INVALID: return "HURRAY_ERR_DATA_INVALID";
+    case HURRAY_ERR_IO: return "HURRAY_ERR_IO";
+    case HURRAY_ERR_FILE_INVALID: return "HURRAY_ERR_FILE_INVALID";
+    case HURRAY_ERR_STREAM_INVALID: return "HURRAY_ERR_STREAM_INVALID";
+    case HURRAY_ERR_NOT_FOUND: return "HURRAY_ERR_NOT_FOUND";
+    case HURRAY_ERR_CLOSED: return "HURRAY_ERR_CLOSED";
+    case HURRAY_ERR_INTERRUPTED: return "HURRAY_ERR_INTERRUPTED";
     default: return "unknown status";
     }
 }
 
 const char *hurray_error_message(void) { return message; }
+
+int hurray_error_number(void) { return error_number; }
 
 uint32_t hurray_c_abi_version(void) { return HURRAY_C_ABI_VERSION; }
 
@@ -85,4 +80,14 @@ HurrayStatus hri_fail_null(const char *parameter) {
 
 HurrayStatus hri_fail_memory(unsigned long long bytes) {
     return hri_fail(HURRAY_ERR_OUT_OF_MEMORY, "no memory for %llu bytes", bytes);
+}
+
+HurrayStatus hri_fail_io(int number, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    make_presentable(message);
+    error_number = number;
+    return HURRAY_ERR_IO;
 }

@@ -43,7 +43,7 @@ static HurrayStatus assemble(const HurrayDescriptorFields *fields, HurrayBuffer 
     for (uint32_t i = 0; i < fields->buffer_count; i++) tensor->buffers[i] = buffers[i];
 
     int64_t *strides = arena_take(&arena, strides_bytes);
-    const LayoutKind *kind = hri_layout_kind(fields->layout.tag);
+    const LayoutKind *kind = hri_layout_kind_of(fields);
     bool has_strides = fields->rank != 0 && kind->strides != NULL && kind->strides(fields, strides);
     tensor->strides = has_strides ? strides : NULL;
     bool dynamic = hurray_shape_is_dynamic(fields->shape, fields->rank);

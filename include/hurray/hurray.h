@@ -27,6 +27,13 @@
  *   capsule.h       whole tensors handed over within a process
  *   adopt.h         tensors over memory that another library owns
  *   dlpack.h        the DLPack ABI, and tensors to and from it
+ *   crc32c.h        the checksum of the containers
+ *   io.h            where bytes come from and go to: callbacks, descriptors of open files, memory
+ *   key_value.h     the metadata of a file
+ *   file_writer.h   named tensors into a file, in one pass
+ *   file_reader.h   named tensors out of a file: mapped, read or by callback
+ *   stream_writer.h tensors one after another into a pipe, a socket, memory
+ *   stream_reader.h and out of it, without I/O of its own underneath
  */
 #ifndef HURRAY_HURRAY_H
 #define HURRAY_HURRAY_H
@@ -39,11 +46,16 @@
 #include "composite.h"
 #include "convert_sparse.h"
 #include "convert.h"
+#include "crc32c.h"
 #include "descriptor.h"
 #include "descriptor_fields.h"
 #include "device.h"
 #include "dlpack.h"
 #include "element_type.h"
+#include "file_reader.h"
+#include "file_writer.h"
+#include "io.h"
+#include "key_value.h"
 #include "layout.h"
 #include "memory.h"
 #include "pack.h"
@@ -53,6 +65,8 @@
 #include "shape.h"
 #include "sparse.h"
 #include "status.h"
+#include "stream_reader.h"
+#include "stream_writer.h"
 #include "tensor.h"
 #include "transcode.h"
 #include "verify.h"

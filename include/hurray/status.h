@@ -36,7 +36,13 @@ enum {
     HURRAY_ERR_UNSUPPORTED = -14,      /* valid, but not by this path */
     HURRAY_ERR_COPY_REQUIRED = -15,    /* the caller forbade the copy that would be needed */
     HURRAY_ERR_BAD_PRODUCER = -16,     /* what another library handed over breaks its contract */
-    HURRAY_ERR_DATA_INVALID = -17      /* bytes in the buffers break a rule (see verify.h) */
+    HURRAY_ERR_DATA_INVALID = -17,     /* bytes in the buffers break a rule (see verify.h) */
+    HURRAY_ERR_IO = -18,               /* the system refused: hurray_error_number says why */
+    HURRAY_ERR_FILE_INVALID = -19,     /* a file container that is not what spec 4 says */
+    HURRAY_ERR_STREAM_INVALID = -20,   /* a stream that ends too early, or is over a limit */
+    HURRAY_ERR_NOT_FOUND = -21,        /* a name that is not there */
+    HURRAY_ERR_CLOSED = -22,           /* a writer or reader that is finished or closed */
+    HURRAY_ERR_INTERRUPTED = -23       /* the caller's interrupt callback said to give up */
 };
 
 /* The constant's name, "HURRAY_ERR_INVALID_MAGIC"; "unknown status" for any other number. */
@@ -47,6 +53,12 @@ HURRAY_API const char *hurray_status_name(HurrayStatus status);
  * valid until the next failure on this thread. Empty before the first failure.
  */
 HURRAY_API const char *hurray_error_message(void);
+
+/*
+ * errno of the last HURRAY_ERR_IO on this thread; 0 before the first, and where a file simply ended
+ * or no system call was to blame.
+ */
+HURRAY_API int hurray_error_number(void);
 
 /* The version of the established functions (spec 7.2) that this header declares. */
 #define HURRAY_C_ABI_VERSION 4u

@@ -42,6 +42,8 @@ going out           t.to_numpy(), t.to_torch(), t.to_scipy(), t.to_sparse(); num
                     memoryview(t); the from_dlpack of NumPy, PyTorch, JAX or CuPy
 in other forms      t.to_layout(layout), t.T, t.buffer(i); copy and pickle know tensors
 is it right?        t.verify() reads what is in the buffers
+files               save, load, load_kv; open, a File of named tensors
+streams             StreamWriter, StreamReader; hurray.aio for asyncio
 how it shows        set_print_options, get_print_options, print_options
 what goes wrong     InvalidDescriptorError, BufferError, CopyRequiredError, UnsupportedError; FileError,
                     StreamError, InternalError
@@ -90,6 +92,8 @@ from ._core import (
     Shard,
     Statistics,
     StreamError,
+    StreamReader,
+    StreamWriter,
     StridedLayout,
     Tensor,
     TiledLayout,
@@ -133,6 +137,7 @@ from ._core import (
     zeros_like,
 )
 from ._display import get_print_options, print_options, set_print_options
+from ._files import File, load, load_kv, open, save
 from ._pydata_sparse import from_sparse
 from ._scipy import from_scipy
 from ._torch import from_torch
@@ -157,6 +162,7 @@ __all__ = [
     "Device",
     "Dtype",
     "ExtensionType",
+    "File",
     "FileError",
     "HilbertLayout",
     "InternalError",
@@ -171,6 +177,8 @@ __all__ = [
     "Shard",
     "Statistics",
     "StreamError",
+    "StreamReader",
+    "StreamWriter",
     "StridedLayout",
     "Tensor",
     "TiledLayout",
@@ -209,9 +217,13 @@ __all__ = [
     "int64",
     "layout_tag_kind",
     "linspace",
+    "load",
+    "load_kv",
     "ones",
     "ones_like",
+    "open",
     "print_options",
+    "save",
     "set_print_options",
     "sparse_coo",
     "uint8",
@@ -221,3 +233,12 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # asyncio takes longer to import than all of the rest.
+    if name == "aio":
+        import importlib
+
+        return importlib.import_module("hurray.aio")  # `from . import aio` would ask here again
+    raise AttributeError(f"module 'hurray' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """Types of the extension module, which the package hurray re-exports. Its docstrings say the rest."""
 
 import builtins
+import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import (
@@ -40,6 +41,9 @@ _Role: TypeAlias = Literal["base", "correction"]
 
 class _HurrayProducer(Protocol):
     def __hurray__(self) -> CapsuleType: ...
+
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
 
 class _DLPackProducer(Protocol):
     def __dlpack__(self, *, stream: Any = ...) -> CapsuleType: ...
@@ -582,6 +586,15 @@ class Descriptor:
     @property
     def member_role(self) -> _Role | None: ...
 
+def _print_descriptor(
+    bytes: Buffer,
+    first_offset: int = 0,
+    color: _Bool = False,
+    permissive: _Bool = False,
+    /,
+) -> tuple[str, _Bool]: ...
+def _descriptor_length(prefix: Buffer, /) -> int: ...
+
 # ---- tensors (spec 8.3, 8.5 - 8.7) ----
 
 @final
@@ -827,3 +840,111 @@ class aligned_allocator:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+
+# ---- streams (spec 5, 8.13) ----
+
+@final
+class StreamWriter:
+    def __new__(
+        cls,
+        destination: str | os.PathLike[str] | _HasFileno | None = None,
+        *,
+        cross_machine: _Bool = False,
+    ) -> Self: ...
+    def write(self, item: Tensor | Composite, /) -> None: ...
+    def finish(self) -> None: ...
+    def getvalue(self) -> bytes: ...
+    @property
+    def position(self) -> int: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        type: builtins.type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class StreamReader:
+    def __new__(
+        cls,
+        source: str | os.PathLike[str] | _HasFileno | Buffer,
+        *,
+        max_descriptor_bytes: SupportsIndex | None = 16777216,
+        max_buffer_bytes: SupportsIndex | None = None,
+        max_composite_depth: SupportsIndex | None = 8,
+        cross_machine: _Bool = False,
+    ) -> Self: ...
+    def close(self) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Tensor | Composite: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        type: builtins.type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class _StreamDecoder:
+    def __new__(
+        cls,
+        *,
+        max_descriptor_bytes: SupportsIndex | None = 16777216,
+        max_buffer_bytes: SupportsIndex | None = None,
+        max_composite_depth: SupportsIndex | None = 8,
+        cross_machine: _Bool = False,
+    ) -> Self: ...
+    def feed(self, data: Buffer, start: int = 0, /) -> tuple[Tensor | Composite | None, int]: ...
+    def finish(self) -> None: ...
+
+def _stream_pieces(
+    item: Tensor | Composite, /, *, cross_machine: _Bool = False
+) -> list[Buffer]: ...
+
+# ---- files (spec 4, 8.12): what hurray._files is made of ----
+
+@final
+class _FileWriter:
+    def __new__(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        kv: dict[str, Any] | None = None,
+        alignment: SupportsIndex | None = 4096,
+        sorted_index: _Bool | None = False,
+        checksums: _Bool | None = False,
+        count: SupportsIndex | None = None,
+    ) -> Self: ...
+    def add(self, name: str, item: Tensor | Composite, /) -> int: ...
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
+
+@final
+class _FileReader:
+    def __new__(
+        cls,
+        source: Any,
+        *,
+        mmap: _Bool | Literal["r"] | None = True,
+        prefetch: _Bool | None = False,
+        check_size: _Bool | None = False,
+    ) -> Self: ...
+    def get(self, name: str, /) -> Tensor | Composite: ...
+    def load(
+        self, names: Sequence[str] | None = None, threads: SupportsIndex = 0
+    ) -> dict[str, Tensor | Composite]: ...
+    def rows(self, name: str, start: SupportsIndex, stop: SupportsIndex, /) -> Tensor: ...
+    def descriptor(self, name: str, /) -> Descriptor: ...
+    def verify(self, name: str, deep: _Bool = True, /) -> None: ...
+    def entry(self, name: str, /) -> tuple[int, int, int, int]: ...
+    def item_bytes(self, name: str, /) -> int: ...
+    def names(self, members: _Bool = False, /) -> list[str]: ...
+    def kv(self) -> dict[str, Any]: ...
+    def info(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> _Bool: ...

@@ -22,9 +22,9 @@ static const HurrayDescriptorFields *head_of(PyObject *self) {
     return hurray_descriptor_fields(composite_of(self)->head);
 }
 
-static bool is_composite(CoreState *state, PyObject *object) {
-    return Py_IS_TYPE(object, state->CompositeType);
-}
+const HurrayDescriptorFields *composite_head(PyObject *self) { return head_of(self); }
+
+PyObject *composite_members(PyObject *self) { return composite_of(self)->members; }
 
 /* ---- what goes together ---- */
 
@@ -40,7 +40,7 @@ static PyObject *member_tuple(PyObject *object) {
 static bool check_member_types(CoreState *state, PyObject *members) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members); i++) {
         PyObject *member = PyTuple_GET_ITEM(members, i);
-        if (tensor_check(state, member) || is_composite(state, member)) continue;
+        if (tensor_check(state, member) || composite_check(state, member)) continue;
         PyErr_Format(PyExc_TypeError, "members[%zd] is %.200s; expected a Tensor or a Composite", i,
                      Py_TYPE(member)->tp_name);
         return false;
@@ -68,7 +68,7 @@ static bool push_all(Walk *walk, const HurrayDescriptorFields *head, PyObject *m
     if (!push(walk, head)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members); i++) {
         PyObject *member = PyTuple_GET_ITEM(members, i);
-        bool pushed = is_composite(walk->state, member)
+        bool pushed = composite_check(walk->state, member)
                           ? push_all(walk, head_of(member), composite_of(member)->members)
                           : push(walk, hurray_tensor_fields(tensor_of(member)));
         if (!pushed) return false;
@@ -98,9 +98,8 @@ static bool check_members(CoreState *state, const HurrayDescriptorFields *head, 
 
 /* ---- making ---- */
 
-/* A new Composite of a head, copied, and a tuple of members. */
-static PyObject *composite_new(CoreState *state, const HurrayDescriptorFields *head,
-                               PyObject *members, bool as_writer) {
+PyObject *composite_new(CoreState *state, const HurrayDescriptorFields *head, PyObject *members,
+                        bool as_writer) {
     HurrayDescriptor *descriptor = NULL;
     if (!check_member_types(state, members)) return NULL;
     HurrayStatus status = hurray_descriptor_create(head, &descriptor);
@@ -331,8 +330,8 @@ static bool are_equal_composites(CoreState *state, PyObject *a, PyObject *b);
 static bool are_equal_members(CoreState *state, PyObject *a, PyObject *b) {
     if (a == b) return true;
     if (!Py_IS_TYPE(a, Py_TYPE(b))) return false;
-    return is_composite(state, a) ? are_equal_composites(state, a, b)
-                                  : are_equal_tensors(tensor_of(a), tensor_of(b));
+    return composite_check(state, a) ? are_equal_composites(state, a, b)
+                                     : are_equal_tensors(tensor_of(a), tensor_of(b));
 }
 
 static bool are_equal_composites(CoreState *state, PyObject *a, PyObject *b) {
@@ -349,7 +348,7 @@ static bool are_equal_composites(CoreState *state, PyObject *a, PyObject *b) {
 
 static PyObject *composite_richcompare(PyObject *self, PyObject *other, int operation) {
     CoreState *state = core_state_of(self);
-    if (!is_composite(state, other) || (operation != Py_EQ && operation != Py_NE)) {
+    if (!composite_check(state, other) || (operation != Py_EQ && operation != Py_NE)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     bool equal = self == other || are_equal_composites(state, self, other);

@@ -113,6 +113,10 @@ typedef struct CoreState {
     /* pickle.c */
     PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */
 
+    /* stream_writer.c, stream_reader.c */
+    PyTypeObject *StreamWriterType;
+    PyTypeObject *StreamReaderType;
+
     /* composite.c */
     PyTypeObject *CompositeType;
     PyObject *restore_composite; /* hurray._core._restore_composite, likewise */
@@ -155,8 +159,13 @@ int errors_setup(PyObject *module, CoreState *state);
  *   INDEX_OUT_OF_BOUNDS -> IndexError   OUT_OF_MEMORY -> MemoryError
  *   INVALID_ARGUMENT -> ValueError      UNSUPPORTED -> UnsupportedError
  *   COPY_REQUIRED -> CopyRequiredError  INTERNAL_PANIC, unknown -> InternalError
+ *   IO (with its errno), FILE_INVALID -> FileError   STREAM_INVALID, CLOSED -> StreamError
+ *   NOT_FOUND -> MissingName            INTERRUPTED: the exception that a signal handler raised
  */
 PyObject *raise_status(CoreState *state, HurrayStatus status);
+
+/* The same for a function that was given a path, which a FileError then names. NULL: no path. */
+PyObject *raise_status_for_path(CoreState *state, HurrayStatus status, PyObject *path);
 
 /* The same message as an exception of the caller's choice. Returns NULL. */
 PyObject *raise_status_as(PyObject *exception, HurrayStatus status);
@@ -299,6 +308,17 @@ extern PyGetSetDef component_tensor_getset[]; /* nnz, values, indices … col_pt
 /* ---- composite.c ---- */
 
 int composite_setup(PyObject *module, CoreState *state);
+/* A new Composite of a head, copied, and a tuple of members. `as_writer` checks what an author owes
+ * beyond what a reader demands. NULL with an exception. */
+PyObject *composite_new(CoreState *state, const HurrayDescriptorFields *head, PyObject *members,
+                        bool as_writer);
+/* The head and the tuple of members of a Composite, borrowed. */
+const HurrayDescriptorFields *composite_head(PyObject *self);
+PyObject *composite_members(PyObject *self);
+
+static inline bool composite_check(CoreState *state, PyObject *object) {
+    return Py_IS_TYPE(object, state->CompositeType);
+}
 
 /* ---- convert.c ---- */
 
@@ -306,6 +326,16 @@ int composite_setup(PyObject *module, CoreState *state);
  * strides (tiled, Morton, Hilbert); NULL with an exception. */
 PyObject *tensor_to_row_major(CoreState *state, const HurrayTensor *tensor);
 extern PyMethodDef convert_tensor_methods[]; /* to_layout, verify */
+
+/* ---- file_writer.c, file_reader.c: what hurray/_files.py is made of ---- */
+
+int file_writer_setup(PyObject *module, CoreState *state);
+int file_reader_setup(PyObject *module, CoreState *state);
+
+/* ---- stream_writer.c, stream_reader.c ---- */
+
+int stream_writer_setup(PyObject *module, CoreState *state);
+int stream_reader_setup(PyObject *module, CoreState *state);
 
 /* ---- construct.c: zeros … eye, asarray ---- */
 

@@ -652,9 +652,82 @@ static PyType_Spec descriptor_spec = {
     .slots = descriptor_slots,
 };
 
+/* ---- the annotated table, for the `hurray` command ---- */
+
+/* Keeps a line; false, which ends the printing, with an exception. */
+static bool keep_line(const char *text, size_t length, void *context) {
+    PyObject *line = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
+    bool kept = line != NULL && PyList_Append(context, line) == 0;
+    Py_XDECREF(line);
+    return kept;
+}
+
+PyDoc_STRVAR(
+    print_descriptor_doc,
+    "_print_descriptor($module, bytes, first_offset=0, color=False, permissive=False, /)\n"
+    "--\n\n"
+    "tuple: the annotated table of the descriptor that bytes begin with, broken ones up to\n"
+    "where they can be followed, and whether it is valid. first_offset: what to call the\n"
+    "offset of the first byte.");
+
+static PyObject *print_descriptor(PyObject *module, PyObject *args) {
+    Py_buffer bytes;
+    unsigned long long first_offset = 0;
+    int color = 0, permissive = 0;
+    if (!PyArg_ParseTuple(args, "y*|Kpp:_print_descriptor", &bytes, &first_offset, &color,
+                          &permissive)) {
+        return NULL;
+    }
+    uint32_t digits = 0; /* of the last offset, so that columns stay columns */
+    for (uint64_t rest = first_offset + (uint64_t)bytes.len; rest != 0; rest /= 10) digits++;
+    const HurrayPrintOptions options = {.first_offset = first_offset,
+                                        .offset_width = digits > 6 ? digits : 6,
+                                        .color = color,
+                                        .decode.permissive = permissive};
+    HurrayStatus verdict = HURRAY_OK;
+    PyObject *text = NULL, *empty = NULL;
+    PyObject *lines = PyList_New(0);
+    if (lines != NULL) {
+        HurrayStatus status = hurray_descriptor_print(bytes.buf, (uintptr_t)bytes.len, &options,
+                                                      keep_line, lines, &verdict);
+        if (status == HURRAY_OK) {
+            empty = PyUnicode_FromStringAndSize(NULL, 0);
+        } else if (!PyErr_Occurred()) {
+            raise_status(core_state_of_module(module), status);
+        }
+    }
+    if (empty != NULL) text = PyUnicode_Join(empty, lines);
+    Py_XDECREF(empty);
+    Py_XDECREF(lines);
+    PyBuffer_Release(&bytes);
+    return text == NULL ? NULL
+                        : Py_BuildValue("(NO)", text, verdict == HURRAY_OK ? Py_True : Py_False);
+}
+
+PyDoc_STRVAR(descriptor_length_doc,
+             "_descriptor_length($module, prefix, /)\n--\n\n"
+             "int: the bytes of a descriptor, from its first 10 (spec 5). InvalidDescriptorError.");
+
+static PyObject *descriptor_length(PyObject *module, PyObject *prefix) {
+    Py_buffer bytes;
+    uint32_t length;
+    if (PyObject_GetBuffer(prefix, &bytes, PyBUF_SIMPLE) < 0) return NULL;
+    HurrayStatus status = hurray_descriptor_peek_length(bytes.buf, (uintptr_t)bytes.len, &length);
+    PyBuffer_Release(&bytes);
+    if (status != HURRAY_OK) return raise_status(core_state_of_module(module), status);
+    return PyLong_FromUnsignedLong(length);
+}
+
+static PyMethodDef functions[] = {
+    {"_print_descriptor", print_descriptor, METH_VARARGS, print_descriptor_doc},
+    {"_descriptor_length", descriptor_length, METH_O, descriptor_length_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int descriptor_setup(PyObject *module, CoreState *state) {
     state->DescriptorType = core_add_type(module, &descriptor_spec, NULL);
     if (state->DescriptorType == NULL) return -1;
     state->BufferHandleType = core_add_type(module, &buffer_handle_spec, NULL);
-    return state->BufferHandleType == NULL ? -1 : 0;
+    if (state->BufferHandleType == NULL) return -1;
+    return PyModule_AddFunctions(module, functions);
 }

@@ -78,12 +78,40 @@ static PyObject *exception_of(CoreState *state, HurrayStatus status) {
     case HURRAY_ERR_INVALID_ARGUMENT: return PyExc_ValueError;
     case HURRAY_ERR_UNSUPPORTED: return state->UnsupportedError;
     case HURRAY_ERR_COPY_REQUIRED: return state->CopyRequiredError;
+    case HURRAY_ERR_IO:
+    case HURRAY_ERR_FILE_INVALID: return state->FileError;
+    case HURRAY_ERR_STREAM_INVALID:
+    case HURRAY_ERR_CLOSED: return state->StreamError;
+    case HURRAY_ERR_NOT_FOUND: return state->MissingName;
     default: return state->InternalError;
     }
 }
 
 PyObject *raise_status(CoreState *state, HurrayStatus status) {
-    return raise_status_as(exception_of(state, status), status);
+    return raise_status_for_path(state, status, NULL);
+}
+
+/* FileError(errno, message[, path]), which an OSError shows in its own way. */
+static void raise_io(CoreState *state, PyObject *path) {
+    int number = hurray_error_number();
+    PyObject *error =
+        path == NULL
+            ? PyObject_CallFunction(state->FileError, "is", number, hurray_error_message())
+            : PyObject_CallFunction(state->FileError, "isO", number, hurray_error_message(), path);
+    if (error != NULL) PyErr_SetObject(state->FileError, error);
+    Py_XDECREF(error);
+}
+
+PyObject *raise_status_for_path(CoreState *state, HurrayStatus status, PyObject *path) {
+    if (status == HURRAY_ERR_INTERRUPTED && PyErr_Occurred()) return NULL;
+    if (status == HURRAY_ERR_IO && hurray_error_number() != 0) {
+        raise_io(state, path);
+        return NULL;
+    }
+    if (status != HURRAY_ERR_FILE_INVALID || path == NULL) {
+        return raise_status_as(exception_of(state, status), status);
+    }
+    return PyErr_Format(state->FileError, "%S: %s", path, hurray_error_message());
 }
 
 PyObject *raise_status_as(PyObject *exception, HurrayStatus status) {

@@ -2,9 +2,10 @@
 #include "core.h"
 
 static int (*const setups[])(PyObject *, CoreState *) = {
-    errors_setup,   dtype_setup,      device_setup, layout_setup,    scheme_setup,
-    sections_setup, descriptor_setup, tensor_setup, dlpack_setup,    construct_setup,
-    numpy_setup,    capsule_setup,    pickle_setup, composite_setup, sparse_setup,
+    errors_setup,        dtype_setup,         device_setup,      layout_setup,      scheme_setup,
+    sections_setup,      descriptor_setup,    tensor_setup,      dlpack_setup,      construct_setup,
+    numpy_setup,         capsule_setup,       pickle_setup,      composite_setup,   sparse_setup,
+    stream_writer_setup, stream_reader_setup, file_writer_setup, file_reader_setup,
 };
 
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
@@ -80,6 +81,8 @@ static int execute(PyObject *module) {
     X(exchange_api)           \
     X(dlpack_max_version)     \
     X(restore_tensor)         \
+    X(StreamWriterType)       \
+    X(StreamReaderType)       \
     X(CompositeType)          \
     X(restore_composite)
 

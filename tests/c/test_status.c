@@ -32,12 +32,18 @@ static void codes_of_the_abi(void **state) {
         {HURRAY_ERR_COPY_REQUIRED, -15, "HURRAY_ERR_COPY_REQUIRED"},
         {HURRAY_ERR_BAD_PRODUCER, -16, "HURRAY_ERR_BAD_PRODUCER"},
         {HURRAY_ERR_DATA_INVALID, -17, "HURRAY_ERR_DATA_INVALID"},
+        {HURRAY_ERR_IO, -18, "HURRAY_ERR_IO"},
+        {HURRAY_ERR_FILE_INVALID, -19, "HURRAY_ERR_FILE_INVALID"},
+        {HURRAY_ERR_STREAM_INVALID, -20, "HURRAY_ERR_STREAM_INVALID"},
+        {HURRAY_ERR_NOT_FOUND, -21, "HURRAY_ERR_NOT_FOUND"},
+        {HURRAY_ERR_CLOSED, -22, "HURRAY_ERR_CLOSED"},
+        {HURRAY_ERR_INTERRUPTED, -23, "HURRAY_ERR_INTERRUPTED"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(rows[i].constant, rows[i].number);
         assert_string_equal(hurray_status_name(rows[i].number), rows[i].name);
     }
-    static const HurrayStatus others[] = {1, -18, 255, -1000, INT32_MAX, INT32_MIN};
+    static const HurrayStatus others[] = {1, -24, 255, -1000, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_string_equal(hurray_status_name(others[i]), "unknown status");
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the C tables of test_vectors.c from tests/vectors/manifest.json.
+"""Makes the C tables of test_vectors.c and of streams.h from tests/vectors/manifest.json.
 
-    vectors_to_c.py MANIFEST OUTPUT
+    vectors_to_c.py MANIFEST VECTORS_OUTPUT STREAMS_OUTPUT
 
 C has no JSON: this turns what the manifest expects into initializers of HurrayDescriptorFields and
-of the rows that test_vectors.c declares. A layout is a line in LAYOUTS, with the function that writes its
-fields.
+of the rows that test_vectors.c and streams.h declare. A layout is a line in LAYOUTS, with the
+function that writes its fields.
 """
 
 import json
@@ -321,7 +321,26 @@ def table(kind, name, rows):
     return f"static const {kind} {name}[] = {{\n    {body},\n}};\n"
 
 
-def main(manifest_path, output_path):
+def stream_part(item):
+    buffers = ", ".join(
+        "NULL" if not data else array("uint8_t", bytes.fromhex(data)) for data in item["buffers"]
+    )
+    literal = f"(const uint8_t *const[]){{{buffers}}}" if buffers else "NULL"
+    return f"{{{descriptor_fields(item['descriptor'])},\n      {literal}}}"
+
+
+def stream(vector):
+    parts = ",\n     ".join(stream_part(item) for item in vector["items"])
+    literal = f"(const GoldenPart[]){{{parts}}}" if parts else "NULL"
+    return f'{{"{vector["file"]}", {len(vector["items"])}, {literal}}}'
+
+
+def write(path, tables):
+    text = "/* Made by vectors_to_c.py from tests/vectors/manifest.json. */\n\n"
+    pathlib.Path(path).write_text(text + "\n".join(tables), encoding="utf-8")
+
+
+def main(manifest_path, vectors_path, streams_path):
     manifest = json.loads(pathlib.Path(manifest_path).read_text(encoding="utf-8"))
     valid, invalid, addressing = [], [], []
 
@@ -345,14 +364,18 @@ def main(manifest_path, output_path):
             f"     {array('uint64_t', index)},\n     {array('int64_t', offsets)}}}"
         )
 
-    text = "/* Made by vectors_to_c.py from tests/vectors/manifest.json. */\n\n" + "\n".join(
+    write(
+        vectors_path,
         [
             table("ValidVector", "valid_vectors", valid),
             table("InvalidVector", "invalid_vectors", invalid),
             table("AddressingVector", "addressing_vectors", addressing),
-        ]
+        ],
     )
-    pathlib.Path(output_path).write_text(text, encoding="utf-8")
+    write(
+        streams_path,
+        [table("GoldenStream", "golden_streams", [stream(v) for v in manifest["streams"]])],
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""Tables, sizes, JSON and progress bars: what all subcommands print alike."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+# A bar for less would be gone before it is seen.
+_LONG_WORK = 64 << 20
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody is looking."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def shown_size(size: int) -> str:
+    """'1.5 MiB'."""
+    if size < 1024:
+        return f"{size} B"
+    amount = size / 1024
+    units = iter(("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+    unit = next(units)
+    while amount >= 1000:
+        amount, unit = amount / 1024, next(units)
+    return f"{amount:.3g} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
+
+
+def shown_shape(shape: Sequence[int | None]) -> str:
+    """'[2, 3]'; a dynamic extent is '?'."""
+    return "[" + ", ".join("?" if extent is None else str(extent) for extent in shape) + "]"
+
+
+def printable(text: str) -> str:
+    """A name or a string from a file, with no control characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Columns, two spaces apart; those whose numbers are in `right` are set to the right."""
+    lines = [tuple(heading), *map(tuple, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heading))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def print_json(value: Any) -> None:
+    """Bytes become {"base64": "…"}."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=json_of_bytes))
+
+
+def json_of_bytes(value: object) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode("ascii")}
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def bytes_of_json(value: dict[str, Any]) -> Any:
+    """The reverse, an object_hook."""
+    if set(value) == {"base64"} and isinstance(value["base64"], str):
+        return base64.b64decode(value["base64"], validate=True)
+    return value
+
+
+def note(text: str) -> None:
+    """Something worth knowing, on standard error; what was printed before comes first."""
+    sys.stdout.flush()
+    print(f"hurray: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def progress(total: int | None, what: str, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """A function that takes the bytes done since the last call.
+
+    There is a bar on long work (None: unknown, thus long), on a terminal, where tqdm is installed.
+    """
+    bar = None
+    if not quiet and (total is None or total >= _LONG_WORK) and is_terminal(sys.stderr):
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
+
+            bar = tqdm(
+                total=total, unit="B", unit_scale=True, desc=what, file=sys.stderr, leave=False
+            )
+    try:
+        yield (lambda done: None) if bar is None else bar.update
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """A temporary path beside `path` for a whole new file, renamed when all went well.
+
+    On a failure the old file is untouched and the temporary one gone.
+    """
+    target = os.path.realpath(path)
+    temporary = f"{target}.{os.getpid()}.tmp"
+    # Made here, so that nobody else's file is taken for it.
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise

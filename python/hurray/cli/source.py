@@ -1,0 +1,127 @@
+"""What an argument names: a file of tensors, a stream of them, a descriptor, or neither."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import hurray
+
+_FILE_MAGIC = b"HRRYFILE"  # spec 4.1
+_DESCRIPTOR_MAGIC = b"HRRY"  # spec 1; a stream begins with a descriptor
+
+STANDARD = "-"
+
+
+def kind_of(path: str) -> Literal["file", "stream", "empty", "other"]:
+    """By the first bytes. Standard input and pipes can only be streams, a URL only a file."""
+    if path == STANDARD:
+        return "stream"
+    if "://" in path:
+        return "file"
+    mode = os.stat(path).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        return "stream"
+    with open(path, "rb") as file:
+        magic = file.read(len(_FILE_MAGIC))
+    if magic == _FILE_MAGIC:
+        return "file"
+    if magic.startswith(_DESCRIPTOR_MAGIC):
+        return "stream"
+    return "other" if magic else "empty"
+
+
+def open_file(path: str, **options: Any) -> hurray.File:
+    """A file of named tensors, or an error that says what it is instead."""
+    if path == STANDARD:
+        raise hurray.FileError(
+            "standard input has no index; `hurray stream - FILE` makes a file of it"
+        )
+    if kind_of(path) == "stream":
+        raise hurray.FileError(
+            f"{path}: no file but a stream; `hurray stream {path} FILE` makes one"
+        )
+    return hurray.open(path, **options)
+
+
+def open_stream(path: str, **options: Any) -> hurray.StreamReader:
+    """The tensors of a stream."""
+    return hurray.StreamReader(sys.stdin.buffer if path == STANDARD else path, **options)
+
+
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Puts `what` before the message of an error of ours that does not say it."""
+    try:
+        yield
+    except (hurray.InvalidDescriptorError, hurray.UnsupportedError, hurray.StreamError) as error:
+        if what in str(error):
+            raise
+        raise type(error)(f"{what}: {error}") from error
+
+
+class Entry(NamedTuple):
+    """A tensor, or the head of a composite, which is followed by its members one level deeper."""
+
+    name: str
+    depth: int
+    descriptor: hurray.Descriptor
+    nbytes: int  # of all its buffers, for a head of all its members'
+    offset: int | None  # of its data in the file
+
+    @property
+    def is_head(self) -> bool:
+        return isinstance(self.descriptor.layout, hurray.CompositeLayout)
+
+
+def _own_bytes(descriptor: hurray.Descriptor) -> int:
+    return sum(handle.byte_size for handle in descriptor.buffer_handles)
+
+
+def entries_of_file(file: hurray.File) -> list[Entry]:
+    """All entries in the order of the file, members after their heads."""
+    entries: list[Entry] = []
+    names = iter(file.all_names())
+
+    def take(name: str, depth: int) -> int:
+        with naming(repr(name)):
+            descriptor = file.descriptor(name)
+        offset = file._reader.entry(name)[2]
+        entries.append(Entry(name, depth, descriptor, _own_bytes(descriptor), offset))
+        if not entries[-1].is_head:
+            return entries[-1].nbytes
+        place = len(entries) - 1
+        layout = descriptor.layout
+        assert isinstance(layout, hurray.CompositeLayout)
+        total = 0
+        for _ in range(layout.member_count):
+            member = next(names, None)
+            if member is None:
+                raise hurray.FileError(f"the composite {name!r} is torn: members are missing")
+            total += take(member, depth + 1)
+        entries[place] = entries[place]._replace(nbytes=total, offset=None)
+        return total
+
+    for name in names:
+        take(name, 0)
+    return entries
+
+
+def entries_of_item(
+    name: str, item: hurray.Tensor | hurray.Composite, depth: int = 0
+) -> list[Entry]:
+    """The same for one item of a stream."""
+    descriptor = item.descriptor
+    if not isinstance(item, hurray.Composite):
+        return [Entry(name, depth, descriptor, _own_bytes(descriptor), None)]
+    entries: list[Entry] = []
+    total = 0
+    for number, member in enumerate(item.members):
+        below = entries_of_item(f"{name}.{number}", member, depth + 1)
+        total += below[0].nbytes
+        entries += below
+    return [Entry(name, depth, descriptor, total, None), *entries]

@@ -287,6 +287,12 @@ def load(
 
     FileError: the system refused, or the file is not what spec 4 says; for a name that is not there, a
     FileError that is also a KeyError and lists close ones. InvalidDescriptorError: a tensor's own.
+
+    >>> import hurray, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+    >>> hurray.save(path, {"w": hurray.ones((2, 3)), "b": hurray.zeros(3)})
+    >>> list(hurray.load(path)), list(hurray.load(path, names=["b"], mmap=False))
+    (['w', 'b'], ['b'])
     """
     with File(path, mmap=mmap, prefetch=prefetch, check_size=check_size, threads=threads) as file:
         return file._load(_listed(names), progress)
@@ -320,7 +326,15 @@ def open(
     prefetch: bool | None = False,
     check_size: bool | None = False,
 ) -> File:
-    """A File to take tensors from one by one; arguments and errors as of load."""
+    """A File to take tensors from one by one; arguments and errors as of load.
+
+    >>> import hurray, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+    >>> hurray.save(path, {"w": hurray.ones((2, 3))})
+    >>> with hurray.open(path) as file:
+    ...     file["w"].shape
+    (2, 3)
+    """
     return File(path, mmap=mmap, prefetch=prefetch, check_size=check_size)
 
 
@@ -377,7 +391,14 @@ class File(Mapping[str, Tensor | Composite]):
     @overload
     def get(self, name: str, default: _T, /) -> Tensor | Composite | _T: ...
     def get(self, name: str, default: Any = None, /) -> Any:
-        """The Tensor or Composite of that name, or `default`."""
+        """The Tensor or Composite of that name, or `default`.
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)})
+        >>> hurray.open(path).get("v", "none")
+        'none'
+        """
         if name not in self:  # without looking for close ones
             return default
         return self[name]
@@ -408,7 +429,14 @@ class File(Mapping[str, Tensor | Composite]):
     # ---- one tensor ----
 
     def descriptor(self, name: str) -> Descriptor:
-        """The Descriptor of a tensor, or of a composite's head, without its data."""
+        """The Descriptor of a tensor, or of a composite's head, without its data.
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)})
+        >>> hurray.open(path).descriptor("w").shape
+        (6,)
+        """
         try:
             return self._reader.descriptor(name)
         except KeyError as error:
@@ -420,6 +448,12 @@ class File(Mapping[str, Tensor | Composite]):
         start and stop are as in slices: negative ones count from the end, those beyond it are cut. Other
         layouts than row-major, quantized tensors and rows that do not begin at a byte:
         UnsupportedError. Shape [stop - start, …].
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)})
+        >>> print(hurray.open(path).read("w", -2))
+        [4 5]
         """
         extent = self.descriptor(name).shape[:1]
         if not extent or extent[0] is None:
@@ -447,20 +481,42 @@ class File(Mapping[str, Tensor | Composite]):
         return self._reader.closed
 
     def all_names(self) -> list[str]:
-        """Names of all entries in the order of writing, heads and members of composites alike."""
+        """Names of all entries in the order of writing, heads and members of composites alike.
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)})
+        >>> hurray.open(path).all_names()
+        ['w']
+        """
         return self._reader.names(True)
 
     def verify(self, *, deep: bool | None = True) -> None:
         """Check every tensor: descriptors, composites, checksums where the file has them; `deep`: also
         indices, pointers, scales and statistics (Tensor.verify). Raises what is wrong first:
         FileError or InvalidDescriptorError, with the name of the tensor in a note or the message.
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)}, checksums=True)
+        >>> hurray.open(path).verify()
         """
         self._reader.kv()
         for name in self.all_names():
             self._reader.verify(name, deep is None or deep)
 
     def close(self) -> None:
-        """Tensors stay; the file itself gives FileError from now on."""
+        """Tensors stay; the file itself gives FileError from now on.
+
+        >>> import hurray, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.hrry")
+        >>> hurray.save(path, {"w": hurray.arange(6)})
+        >>> file = hurray.open(path)
+        >>> t = file["w"]
+        >>> file.close()
+        >>> file.closed, t.shape
+        (True, (6,))
+        """
         self._reader.close()
 
     def __enter__(self) -> Self:

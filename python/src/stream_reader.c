@@ -312,7 +312,7 @@ PyDoc_STRVAR(
     "descriptor is duplicated, so that it stays open; a bytes-like object. An item is there as\n"
     "soon as its last byte is; waiting does not hold the GIL. What has arrived is read ahead, so\n"
     "the source is not to be read by others in between. A file object is read from where it is,\n"
-    "and stays there when it is a regular file; one of text is refused, and one that compresses. "
+    "and stays there when it is a regular file; one of text is refused, and one that compresses.\n"
     "Buffers are new memory, 64-aligned.\n\n"
     "Threads may share a reader: each item goes to one of them. A signal handler that raises\n"
     "stops next(), which may be called again; nothing is lost.\n\n"

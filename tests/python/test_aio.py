@@ -429,7 +429,7 @@ def test_readers_abandoned_inside_an_item_leave_nothing():
             await asyncio.gather(task, return_exceptions=True)
             del reader, task
         gc.collect()
-        left = [o for o in gc.get_objects() if isinstance(o, StreamReader)]
+        left = [o for o in gc.get_objects() if type(o) is StreamReader]
         assert len(left) < 2  # the event loop may still have the last task
 
     run(main())

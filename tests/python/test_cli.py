@@ -421,7 +421,8 @@ def test_without_names_tensors_are_numbered_and_metadata_is_reported(model, tmp_
     assert done.returncode == 0
     with hurray.open(tmp_path / "copy") as file:
         assert list(file) == ["0000", "0001", "0002", "0003", "0004"]
-        assert file.descriptor("0000") == hurray.open(model).descriptor("w")
+        ours, theirs = file.descriptor("0000"), hurray.open(model).descriptor("w")
+        assert (ours.dtype, ours.shape, ours.layout) == (theirs.dtype, theirs.shape, theirs.layout)
         file.verify()
 
 

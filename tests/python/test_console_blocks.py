@@ -53,8 +53,7 @@ def shell(tmp_path, monkeypatch):
         return subprocess.run(
             ["bash", "-c", command],
             cwd=work,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=120,
         )

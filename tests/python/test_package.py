@@ -14,7 +14,7 @@ import hurray
 OPTIONAL = ["numpy", "torch", "jax", "scipy", "sparse", "ml_dtypes", "cupy", "dask", "distributed"]
 
 # Modules for one library each, which appear in the package when somebody imports them.
-GLUE = {"dask", "dask_worker", "multiprocessing"}
+GLUE = {"cli", "dask", "dask_worker", "multiprocessing"}
 
 
 def test_every_public_name_is_there_and_listed_once():

@@ -832,6 +832,8 @@ def test_items_outlive_their_reader():
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*os.fork.. was called:RuntimeWarning")  # by JAX
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in its hook
 def test_a_child_that_closes_does_not_end_the_wait_of_its_parent():
     with pipe() as (reading, writing):
         reader = StreamReader(reading)
@@ -851,6 +853,8 @@ def test_a_child_that_closes_does_not_end_the_wait_of_its_parent():
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*os.fork.. was called:RuntimeWarning")  # by JAX
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in its hook
 def test_a_child_reads_on_and_can_be_closed_by_its_threads():
     with pipe() as (reading, writing):
         reader = StreamReader(reading)

@@ -90,7 +90,7 @@ def progress(total: int | None, what: str, quiet: bool = False) -> Iterator[Call
     bar = None
     if not quiet and (total is None or total >= _LONG_WORK) and is_terminal(sys.stderr):
         with contextlib.suppress(ImportError):
-            from tqdm import tqdm
+            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 
             bar = tqdm(
                 total=total, unit="B", unit_scale=True, desc=what, file=sys.stderr, leave=False

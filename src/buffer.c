@@ -63,7 +63,8 @@ HurrayStatus hurray_buffer_create(const HurrayBufferInfo *info, HurrayReleaseCal
     return HURRAY_OK;
 }
 
-/* What hurray_buffer_allocate needs at the end: the allocator by value, the size it was asked for. */
+/* What the release of memory from a caller's allocator needs: the allocator by value, and the size it
+ * was asked for. */
 typedef struct Allocation {
     HurrayAllocator allocator;
     size_t size;
@@ -71,15 +72,26 @@ typedef struct Allocation {
 
 static void release_allocation(void *data, void *context) {
     Allocation *allocation = context;
-    if (data != NULL) {
-        allocation->allocator.release(data, allocation->size, allocation->allocator.context);
-    }
+    allocation->allocator.release(data, allocation->size, allocation->allocator.context);
     free(allocation);
 }
 
 static void release_default(void *data, void *context) {
     (void)context;
     hurray_aligned_free(data);
+}
+
+HurrayStatus hri_buffer_take_over(const HurrayBufferInfo *info, const HurrayAllocator *allocator,
+                                  size_t allocated, HurrayBuffer **out) {
+    if (allocator == NULL || info->data == NULL) {
+        return hurray_buffer_create(info, release_default, NULL, out);
+    }
+    Allocation *allocation = malloc(sizeof *allocation);
+    if (allocation == NULL) return hri_fail_memory(sizeof *allocation);
+    *allocation = (Allocation){*allocator, allocated};
+    HurrayStatus status = hurray_buffer_create(info, release_allocation, allocation, out);
+    if (status != HURRAY_OK) free(allocation);
+    return status;
 }
 
 HurrayStatus hurray_buffer_allocate(uint64_t byte_size, bool zeroed,
@@ -90,25 +102,18 @@ HurrayStatus hurray_buffer_allocate(uint64_t byte_size, bool zeroed,
     uint32_t alignment =
         size < HURRAY_PAGE_ALIGNMENT ? HURRAY_MIN_BUFFER_ALIGNMENT : HURRAY_PAGE_ALIGNMENT;
     HurrayBufferInfo info = {.byte_size = byte_size, .alignment = alignment};
-
-    Allocation *allocation = NULL;
-    if (allocator != NULL) {
-        allocation = malloc(sizeof *allocation);
-        if (allocation == NULL) return hri_fail_memory(sizeof *allocation);
-        *allocation = (Allocation){*allocator, size};
-    }
-    HurrayReleaseCallback release = allocation == NULL ? release_default : release_allocation;
     if (size != 0) {
-        info.data = allocation == NULL
+        info.data = allocator == NULL
                         ? hurray_aligned_alloc(size, alignment, zeroed)
                         : allocator->allocate(size, alignment, zeroed, allocator->context);
-        if (info.data == NULL) {
-            free(allocation);
-            return hri_fail_memory(byte_size);
-        }
+        if (info.data == NULL) return hri_fail_memory(byte_size);
     }
-    HurrayStatus status = hurray_buffer_create(&info, release, allocation, out);
-    if (status != HURRAY_OK) release(info.data, allocation);
+    HurrayStatus status = hri_buffer_take_over(&info, allocator, size, out);
+    if (status != HURRAY_OK && allocator != NULL && size != 0) {
+        allocator->release(info.data, size, allocator->context);
+    } else if (status != HURRAY_OK) {
+        hurray_aligned_free(info.data);
+    }
     return status;
 }
 

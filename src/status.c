@@ -65,12 +65,18 @@ int hurray_error_number(void) { return error_number; }
 
 uint32_t hurray_c_abi_version(void) { return HURRAY_C_ABI_VERSION; }
 
+static void set_message(const char *format, va_list arguments) HRI_PRINTF(1, 0);
+
+static void set_message(const char *format, va_list arguments) {
+    vsnprintf(message, sizeof message, format, arguments);
+    make_presentable(message);
+}
+
 HurrayStatus hri_fail(HurrayStatus status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    set_message(format, arguments);
     va_end(arguments);
-    make_presentable(message);
     return status;
 }
 
@@ -85,9 +91,8 @@ HurrayStatus hri_fail_memory(unsigned long long bytes) {
 HurrayStatus hri_fail_io(int number, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    set_message(format, arguments);
     va_end(arguments);
-    make_presentable(message);
     error_number = number;
     return HURRAY_ERR_IO;
 }

@@ -1,9 +1,9 @@
 /* Memory for a buffer whose bytes are still arriving (stream_buffer.h). */
 #include "stream_buffer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "checked.h"
 #include "fail.h"
 
@@ -50,23 +50,6 @@ HurrayStatus hri_arriving_space(ArrivingBuffer *arriving, const HurrayAllocator 
     return HURRAY_OK;
 }
 
-/* What the release of memory from someone else's allocator needs. */
-typedef struct Allocation {
-    HurrayAllocator allocator;
-    size_t size;
-} Allocation;
-
-static void release_allocation(void *data, void *context) {
-    Allocation *allocation = context;
-    allocation->allocator.release(data, allocation->size, allocation->allocator.context);
-    free(allocation);
-}
-
-static void release_default(void *data, void *context) {
-    (void)context;
-    hurray_aligned_free(data);
-}
-
 HurrayStatus hri_arriving_finish(ArrivingBuffer *arriving, const HurrayAllocator *allocator,
                                  uint32_t empty_alignment, HurrayBuffer **out) {
     HurrayBufferInfo info = {
@@ -74,18 +57,8 @@ HurrayStatus hri_arriving_finish(ArrivingBuffer *arriving, const HurrayAllocator
         .byte_size = arriving->size,
         .alignment = arriving->size == 0 ? empty_alignment : alignment_of(arriving->size),
     };
-    Allocation *allocation = NULL;
-    if (allocator != NULL && arriving->data != NULL) {
-        allocation = malloc(sizeof *allocation);
-        if (allocation == NULL) return hri_fail_memory(sizeof *allocation);
-        *allocation = (Allocation){*allocator, arriving->capacity};
-    }
-    HurrayReleaseCallback release = allocation == NULL ? release_default : release_allocation;
-    HurrayStatus status = hurray_buffer_create(&info, release, allocation, out);
-    if (status != HURRAY_OK) {
-        free(allocation);
-        return status;
-    }
+    HurrayStatus status = hri_buffer_take_over(&info, allocator, arriving->capacity, out);
+    if (status != HURRAY_OK) return status;
     *arriving = (ArrivingBuffer){0};
     return HURRAY_OK;
 }

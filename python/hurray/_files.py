@@ -182,15 +182,18 @@ def _is_array(value: Any) -> bool:
     return any(hasattr(type(value), kind) for kind in kinds)
 
 
-def _as_item(name: str, value: Any) -> Tensor | Composite:
-    if isinstance(value, (Tensor, Composite)):
-        return value
-    if not _is_array(value):
+def _check_item(name: object, value: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"a name of tensors is {type(name).__name__}; expected str")
+    if not isinstance(value, (Tensor, Composite)) and not _is_array(value):
         raise UnsupportedError(
             f"tensors[{name!r}] is {type(value).__name__}; expected a hurray.Tensor, a "
             "hurray.Composite, or an array that hurray.asarray takes"
         )
-    return asarray(value)
+
+
+def _as_item(value: Any) -> Tensor | Composite:
+    return value if isinstance(value, (Tensor, Composite)) else asarray(value)
 
 
 def _size(value: Any) -> int:
@@ -235,10 +238,7 @@ def save(
         raise TypeError(f"tensors is {type(tensors).__name__}; expected a dict of names to tensors")
     items = list(tensors.items())
     for name, value in items:
-        if not isinstance(name, str):
-            raise TypeError(f"a name of tensors is {type(name).__name__}; expected str")
-        if not isinstance(value, (Tensor, Composite)) and not _is_array(value):
-            _as_item(name, value)
+        _check_item(name, value)
     total = sum(_size(value) for _, value in items)
     tell, finish = _progress(progress, total, "save")
     writer = _FileWriter(
@@ -246,7 +246,7 @@ def save(
     )
     try:
         for name, value in items:
-            done = writer.add(name, _as_item(name, value))
+            done = writer.add(name, _as_item(value))
             if tell is not None:
                 tell(min(done, total), total)
         writer.finish()

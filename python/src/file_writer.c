@@ -48,8 +48,8 @@ static bool read_options(PyObject *const *values, HurrayFileWriterOptions *optio
     if (values[ALIGNMENT] != NULL && !argument_as_u64(values[ALIGNMENT], "alignment", &alignment)) {
         return false;
     }
-    if (alignment < HURRAY_FILE_MIN_ALIGNMENT || alignment > HURRAY_FILE_MAX_ALIGNMENT ||
-        (alignment & (alignment - 1)) != 0) {
+    /* Which ones are valid the library knows; to it, 0 is the default. */
+    if (alignment == 0 || alignment > HURRAY_FILE_MAX_ALIGNMENT) {
         argument_refuse(PyExc_ValueError, "alignment", values[ALIGNMENT],
                         "a power of two from 4096 to 2097152");
         return false;

@@ -37,13 +37,16 @@ static bool check_item(CoreState *state, PyObject *item) {
     return true;
 }
 
-/* A Composite is as deep as the format allows, which bounds the recursion. */
-static HurrayStatus write_item(CoreState *state, HurrayStreamWriter *writer, PyObject *item) {
-    if (tensor_check(state, item)) return hurray_stream_writer_write(writer, tensor_of(item));
+/* A Composite is as deep as the format allows, which bounds the recursion. `*at_hand` is the tensor
+ * that the sink is given pieces of; NULL: a head. */
+static HurrayStatus write_item(CoreState *state, HurrayStreamWriter *writer, PyObject *item,
+                               HurrayTensor **at_hand) {
+    *at_hand = tensor_check(state, item) ? tensor_of(item) : NULL;
+    if (*at_hand != NULL) return hurray_stream_writer_write(writer, *at_hand);
     HurrayStatus status = hurray_stream_writer_write_head(writer, composite_head(item));
     PyObject *members = composite_members(item);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members) && status == HURRAY_OK; i++) {
-        status = write_item(state, writer, PyTuple_GET_ITEM(members, i));
+        status = write_item(state, writer, PyTuple_GET_ITEM(members, i), at_hand);
     }
     return status;
 }
@@ -116,8 +119,9 @@ PyDoc_STRVAR(
 static PyObject *writer_write(PyObject *self, PyObject *item) {
     CoreState *state = core_state_of(self);
     WriterObject *writer = writer_of(self);
+    HurrayTensor *at_hand;
     if (!check_item(state, item) || !transport_lock(&writer->transport)) return NULL;
-    HurrayStatus status = write_item(state, writer->writer, item);
+    HurrayStatus status = write_item(state, writer->writer, item, &at_hand);
     transport_unlock(&writer->transport);
     if (status != HURRAY_OK) return fail_write(state, writer, status);
     Py_RETURN_NONE;
@@ -288,18 +292,6 @@ static HurrayStatus collect(const HurrayBytes *given, uint32_t count, void *cont
     return HURRAY_OK;
 }
 
-static HurrayStatus collect_item(Pieces *pieces, HurrayStreamWriter *writer, PyObject *item) {
-    CoreState *state = pieces->state;
-    pieces->tensor = tensor_check(state, item) ? tensor_of(item) : NULL;
-    if (pieces->tensor != NULL) return hurray_stream_writer_write(writer, pieces->tensor);
-    HurrayStatus status = hurray_stream_writer_write_head(writer, composite_head(item));
-    PyObject *members = composite_members(item);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members) && status == HURRAY_OK; i++) {
-        status = collect_item(pieces, writer, PyTuple_GET_ITEM(members, i));
-    }
-    return status;
-}
-
 PyDoc_STRVAR(pieces_doc, "_stream_pieces($module, item, /, *, cross_machine=False)\n--\n\n"
                          "list: the bytes of an item of a stream, as objects with the buffer\n"
                          "protocol; buffers are shared, not copied. What hurray.aio writes.");
@@ -317,7 +309,7 @@ static PyObject *stream_pieces(PyObject *module, PyObject *const *args, Py_ssize
     const HurraySink sink = {collect, &pieces};
     bool collected = pieces.list != NULL && make_writer(state, &sink, values[1], &writer);
     if (collected) {
-        HurrayStatus status = collect_item(&pieces, writer, values[0]);
+        HurrayStatus status = write_item(state, writer, values[0], &pieces.tensor);
         collected = status == HURRAY_OK || raise_status(state, status) != NULL;
     }
     hurray_stream_writer_destroy(&writer);

@@ -84,13 +84,14 @@ def _file_object(source: Any) -> Any:
     def read_at(offset: int, size: int) -> bytes:
         with lock:
             source.seek(offset)
-            data = source.read(size) or b""  # None: nothing at the moment
-            while 0 < len(data) < size:
-                more = source.read(size - len(data))
-                if not more:
+            parts = []
+            while size > 0:
+                part = source.read(size)
+                if not part:  # the end, or None: nothing at the moment
                     break
-                data += more
-        return cast(bytes, data)
+                parts.append(part)
+                size -= len(part)
+        return cast(bytes, parts[0]) if len(parts) == 1 else b"".join(parts)
 
     try:
         return source.seek(0, os.SEEK_END), read_at

@@ -59,21 +59,25 @@ HurrayStatus hurray_key_values_destroy(HurrayKeyValues **list) {
 
 /* ---- growing ---- */
 
-/* `bytes` bytes, aligned for scalars, that live as long as the list. */
-static HurrayStatus new_block(HurrayKeyValues *list, uint64_t bytes, void **out) {
+/* `bytes` bytes, aligned for scalars, that live as long as the list. NULL, with the message set, when
+ * there is no memory. */
+static void *new_block(HurrayKeyValues *list, uint64_t bytes) {
     const size_t head = sizeof(HurrayScalar); /* a Block, and the alignment of what follows */
     _Static_assert(sizeof(HurrayScalar) >= sizeof(Block), "a block's head has room");
     uint64_t total;
     size_t size;
     if (!checked_add_u64(bytes, head, &total) || !checked_size(total, &size)) {
-        return hri_fail_memory(bytes);
+        hri_fail_memory(bytes);
+        return NULL;
     }
     Block *block = malloc(size);
-    if (block == NULL) return hri_fail_memory(size);
+    if (block == NULL) {
+        hri_fail_memory(size);
+        return NULL;
+    }
     block->next = list->blocks;
     list->blocks = block;
-    *out = (char *)block + head;
-    return HURRAY_OK;
+    return (char *)block + head;
 }
 
 static HurrayStatus reserve(HurrayKeyValues *list, uint32_t more) {
@@ -214,10 +218,8 @@ HurrayStatus hurray_key_values_add(HurrayKeyValues *list, const HurrayKeyValue *
     if (!text_bytes(entry, &bytes) || !checked_add_u64(bytes, scalars, &bytes)) {
         return hri_fail_memory(UINT64_MAX);
     }
-    void *block;
-    status = new_block(list, bytes, &block);
-    if (status != HURRAY_OK) return status;
-    HurrayScalar *values = block;
+    HurrayScalar *values = new_block(list, bytes);
+    if (values == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
     char *next = (char *)(values + entry->count);
     HurrayKeyValue copy = *entry;
     copy.key = copy_text(&next, entry->key);
@@ -439,23 +441,28 @@ static HurrayStatus fill(HurrayKeyValues *list, const uint8_t *bytes, size_t siz
     return HURRAY_OK;
 }
 
+/* Fills an empty list; what it acquires is the list's. */
+static HurrayStatus decode(HurrayKeyValues *list, const uint8_t *bytes, size_t size) {
+    uint32_t count = 0;
+    uint64_t scalars = 0;
+    /* Copied first: bytes of a mapped file may change between two looks at them. */
+    uint8_t *copy = new_block(list, size);
+    if (copy == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
+    memcpy(copy, bytes, size);
+    HurrayStatus status = check_section(copy, size, &count, &scalars);
+    if (status == HURRAY_OK) status = reserve(list, count);
+    if (status != HURRAY_OK) return status;
+    HurrayScalar *values = new_block(list, scalars * sizeof *values);
+    if (values == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
+    return fill(list, copy, size, count, values);
+}
+
 HurrayStatus hurray_key_values_decode(const uint8_t *bytes, size_t size, HurrayKeyValues **out) {
     if (bytes == NULL) return hri_fail_null("bytes");
     if (out == NULL) return hri_fail_null("out");
     HurrayKeyValues *list = NULL;
-    void *copy, *values;
-    uint32_t count = 0;
-    uint64_t scalars = 0;
-    /* Copied first: bytes of a mapped file may change between two looks at them. */
     HurrayStatus status = hurray_key_values_create(&list);
-    if (status == HURRAY_OK) status = new_block(list, size, &copy);
-    if (status == HURRAY_OK) {
-        memcpy(copy, bytes, size);
-        status = check_section(copy, size, &count, &scalars);
-    }
-    if (status == HURRAY_OK) status = reserve(list, count);
-    if (status == HURRAY_OK) status = new_block(list, scalars * sizeof(HurrayScalar), &values);
-    if (status == HURRAY_OK) status = fill(list, copy, size, count, values);
+    if (status == HURRAY_OK) status = decode(list, bytes, size);
     if (status != HURRAY_OK) {
         hurray_key_values_destroy(&list);
         return status;

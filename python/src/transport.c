@@ -67,14 +67,13 @@ static HurrayStatus wait_readable(Transport *transport) {
     struct pollfd files[2] = {{transport->file.descriptor, POLLIN, 0},
                               {transport->wake[0], POLLIN, 0}};
     const int patience = transport->wake[0] >= 0 ? -1 : 100 /* ms */;
-    int timeout = 0, ready;
-    /* A signal that came while bytes were at work interrupts no wait: it is looked for before one. */
+    int timeout = 100 /* ms */, ready;
+    /* A signal that came while bytes were at work interrupts no wait: it is looked for in one that
+     * lasts, since looking takes the GIL, and most waits for the next bytes are over at once. */
     while (!atomic_load(&transport->closed) && (ready = poll(files, 2, timeout)) <= 0) {
         /* Whatever else can be wrong, reading will say so. */
         if (ready < 0 && errno != EINTR) return HURRAY_OK;
-        if ((ready < 0 || timeout == 0) && !handle_signals(transport)) {
-            return HURRAY_ERR_INTERRUPTED;
-        }
+        if (!handle_signals(transport)) return HURRAY_ERR_INTERRUPTED;
         timeout = patience;
     }
     return atomic_load(&transport->closed) ? HURRAY_ERR_CLOSED : HURRAY_OK;

@@ -5,30 +5,21 @@
  * begins at a page and a smaller one at a cache line. Then the chunks are read, in order, by
  * whoever is free. What a thread's failure says is carried to the thread that asked.
  */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* _SC_NPROCESSORS_ONLN */
-#endif
-
 #include "file_reader.h"
 
 #include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "checked.h"
 #include "fail.h"
 #include "io.h"
+#include "parallel.h"
 
 /* Bytes that one call reads: enough for the cost of a call not to count, and to give every thread
  * some. */
 #define CHUNK_SIZE ((uint64_t)4 << 20)
 /* Bytes for which another thread is worth its start. */
 #define BYTES_PER_THREAD ((uint64_t)16 << 20)
-/* What `threads` 0 goes up to: more do not read faster from one device. */
-#define MAX_AUTOMATIC_THREADS 8u
-#define MAX_THREADS 64u
 
 /* ---- the plan ---- */
 
@@ -144,100 +135,44 @@ static void destroy_plan(Plan *plan) {
 typedef struct Work {
     HurrayFileReader *reader;
     const Plan *plan;
-    atomic_size_t next; /* chunk that nobody has taken */
-    atomic_bool failed; /* nobody need go on */
-    pthread_mutex_t lock;
-    HurrayStatus status; /* the first failure, under the lock, … */
-    int number;          /* … its errno */
-    char message[512];   /* … and what it said */
 } Work;
 
-static void fail_work(Work *work, HurrayStatus status) {
-    pthread_mutex_lock(&work->lock);
-    if (work->status == HURRAY_OK) {
-        work->status = status;
-        work->number = hurray_error_number();
-        snprintf(work->message, sizeof work->message, "%s", hurray_error_message());
-    }
-    pthread_mutex_unlock(&work->lock);
-    atomic_store(&work->failed, true);
-}
-
-/* Reads chunks until there are none. Only the thread that asked may be `interrupted`. */
-static void read_chunks(Work *work, const HurrayRandomAccess *access, bool asked) {
-    const Plan *plan = work->plan;
-    const HurrayFileReaderOptions *options = &work->reader->options;
-    uint8_t *block = hurray_buffer_info(plan->block)->data;
-    while (!atomic_load(&work->failed)) {
-        size_t i = atomic_fetch_add(&work->next, 1);
-        if (i >= plan->chunk_count) return;
-        const Chunk *chunk = &plan->chunks[i];
-        HurrayStatus status = HURRAY_OK;
-        /* Reading a file is never interrupted by itself. */
-        if (asked && i != 0) {
-            status = hri_interrupted(options->interrupted, options->interrupt_context, "reading");
-        }
-        if (status == HURRAY_OK) {
-            uint8_t *bytes = block + (size_t)chunk->place;
-            status = asked ? hri_file_read(work->reader, chunk->offset, bytes, chunk->size)
-                           : access->read_at(chunk->offset, bytes, chunk->size, access->context);
-        }
-        if (status != HURRAY_OK) {
-            fail_work(work, status);
-            return;
-        }
-    }
-}
-
-static void *help(void *context) {
-    Work *work = context;
-    HurrayRandomAccess access = work->reader->access;
-    HurrayOpenFile quiet = work->reader->file;
+/* Without the interrupt callback, which is for the thread that asked. */
+static HurrayStatus read_quietly(const HurrayFileReader *reader, const Chunk *chunk,
+                                 uint8_t *bytes) {
+    HurrayRandomAccess access = reader->access;
+    HurrayOpenFile quiet = reader->file;
     quiet.interrupted = NULL;
-    if (access.context == &work->reader->file) access.context = &quiet;
-    read_chunks(work, &access, false);
-    return NULL;
+    if (access.context == &reader->file) access.context = &quiet;
+    return access.read_at(chunk->offset, bytes, chunk->size, access.context);
 }
 
-static uint32_t helpers_for(const HurrayFileReader *reader, const Plan *plan, uint32_t threads) {
-    if (!reader->access.concurrent) return 0;
-    uint64_t most = plan->size / BYTES_PER_THREAD;
-    if (threads == 0) {
-        long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = processors < 1 ? 1 : (uint32_t)processors;
-        if (threads > MAX_AUTOMATIC_THREADS) threads = MAX_AUTOMATIC_THREADS;
+static HurrayStatus read_chunk(void *context, uint32_t thread, uint64_t part) {
+    const Work *work = context;
+    const HurrayFileReaderOptions *options = &work->reader->options;
+    const Chunk *chunk = &work->plan->chunks[part];
+    uint8_t *block = hurray_buffer_info(work->plan->block)->data;
+    uint8_t *bytes = block + (size_t)chunk->place;
+    if (thread != 0) return read_quietly(work->reader, chunk, bytes);
+    /* Reading a file is never interrupted by itself. */
+    if (part != 0) {
+        HurrayStatus status =
+            hri_interrupted(options->interrupted, options->interrupt_context, "reading");
+        if (status != HURRAY_OK) return status;
     }
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
-    if (most > plan->chunk_count) most = plan->chunk_count;
-    if (threads > most) threads = (uint32_t)most;
-    return threads == 0 ? 0 : threads - 1;
+    return hri_file_read(work->reader, chunk->offset, bytes, chunk->size);
 }
 
-/* Starts up to `count`; signals are for the threads of the caller. Fewer will do as well. */
-static uint32_t start_helpers(Work *work, uint32_t count, pthread_t *helpers) {
-    sigset_t all, before;
-    uint32_t started = 0;
-    sigfillset(&all);
-    if (count == 0 || pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return 0;
-    while (started < count && pthread_create(&helpers[started], NULL, help, work) == 0) started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
+static uint32_t threads_for(const HurrayFileReader *reader, const Plan *plan, uint32_t threads) {
+    if (!reader->access.concurrent) return 1;
+    if (threads == 0) return hri_threads_for(plan->size, BYTES_PER_THREAD);
+    uint64_t most = plan->size / BYTES_PER_THREAD;
+    return threads < most ? threads : (uint32_t)most;
 }
 
 static HurrayStatus read_all(HurrayFileReader *reader, const Plan *plan, uint32_t threads) {
     Work work = {.reader = reader, .plan = plan};
-    if (plan->chunk_count == 0) return HURRAY_OK;
-    if (pthread_mutex_init(&work.lock, NULL) != 0) return hri_fail_memory(sizeof work.lock);
-    atomic_init(&work.next, 0);
-    atomic_init(&work.failed, false);
-    pthread_t helpers[MAX_THREADS];
-    uint32_t started = start_helpers(&work, helpers_for(reader, plan, threads), helpers);
-    read_chunks(&work, &reader->access, true);
-    while (started > 0) pthread_join(helpers[--started], NULL);
-    pthread_mutex_destroy(&work.lock);
-    if (work.status == HURRAY_OK) return HURRAY_OK;
-    if (work.status == HURRAY_ERR_IO) return hri_fail_io(work.number, "%s", work.message);
-    return hri_fail(work.status, "%s", work.message);
+    return hri_parallel(plan->chunk_count, threads_for(reader, plan, threads), read_chunk, &work);
 }
 
 /* ---- the whole ---- */

@@ -4,6 +4,7 @@
  *
  *   status.h        what functions return, and the sentence that explains a failure
  *   memory.h        aligned memory and pluggable allocators
+ *   parallel.h      how many threads the library may use
  *   element_type.h  element types: tags, names, sizes, packing
  *   device.h        devices, memory classes, and what DLPack calls them
  *   shape.h         element counts and strides of a shape
@@ -59,6 +60,7 @@
 #include "layout.h"
 #include "memory.h"
 #include "pack.h"
+#include "parallel.h"
 #include "print.h"
 #include "quantization.h"
 #include "sections.h"

@@ -70,6 +70,27 @@ static void resize_keeps_contents_and_alignment(void **state) {
     }
 }
 
+static void large_data_begins_at_a_huge_page_and_keeps_its_contents(void **state) {
+    (void)state;
+    static const size_t large[] = {100, (4u << 20) - 1, 4u << 20, (9u << 20) + 5};
+    static const size_t alignments[] = {4096, 4u << 20};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = 0; k < 4; k++) {
+            for (size_t a = 0; a < 4; a++) {
+                uint8_t *data = hurray_aligned_alloc(large[i], alignments[a / 2], i % 2 == 0);
+                expect_aligned(data, i < 2 ? alignments[a / 2] : 2u << 20);
+                if (i == 2) assert_true(data[0] == 0 && data[large[i] - 1] == 0);
+                fill(data, large[i]);
+                data = hurray_aligned_resize(data, large[k], alignments[a % 2]);
+                expect_aligned(data, alignments[a % 2]);
+                expect_filled(data, large[i] < large[k] ? large[i] : large[k]);
+                memset(data, 1, large[k]);
+                hurray_aligned_free(data);
+            }
+        }
+    }
+}
+
 static void resizing_nothing_allocates(void **state) {
     (void)state;
     uint8_t *data = hurray_aligned_resize(NULL, 100, 128);
@@ -134,6 +155,7 @@ int main(void) {
         cmocka_unit_test(every_power_of_two_is_kept),
         cmocka_unit_test(zeroed_is_zero_also_where_memory_was_used_before),
         cmocka_unit_test(resize_keeps_contents_and_alignment),
+        cmocka_unit_test(large_data_begins_at_a_huge_page_and_keeps_its_contents),
         cmocka_unit_test(resizing_nothing_allocates),
         cmocka_unit_test(impossible_sizes_and_alignments_give_null),
         cmocka_unit_test(the_default_allocator_is_these_functions),

@@ -10,24 +10,25 @@
 
 /* ---- element types ---- */
 
+/* Searched from the front: what is exchanged most stands first. */
 static const struct {
     uint8_t tag;
     uint8_t code;
     uint8_t bits;
     bool exported; /* the rest is only taken in (spec 8.6) */
 } types[] = {
-    {HURRAY_TYPE_INT8, HURRAY_DL_INT, 8, true},
-    {HURRAY_TYPE_INT16, HURRAY_DL_INT, 16, true},
-    {HURRAY_TYPE_INT32, HURRAY_DL_INT, 32, true},
-    {HURRAY_TYPE_INT64, HURRAY_DL_INT, 64, true},
-    {HURRAY_TYPE_UINT8, HURRAY_DL_UINT, 8, true},
-    {HURRAY_TYPE_UINT16, HURRAY_DL_UINT, 16, true},
-    {HURRAY_TYPE_UINT32, HURRAY_DL_UINT, 32, true},
-    {HURRAY_TYPE_UINT64, HURRAY_DL_UINT, 64, true},
-    {HURRAY_TYPE_FLOAT16, HURRAY_DL_FLOAT, 16, true},
     {HURRAY_TYPE_FLOAT32, HURRAY_DL_FLOAT, 32, true},
     {HURRAY_TYPE_FLOAT64, HURRAY_DL_FLOAT, 64, true},
     {HURRAY_TYPE_BFLOAT16, HURRAY_DL_BFLOAT, 16, true},
+    {HURRAY_TYPE_FLOAT16, HURRAY_DL_FLOAT, 16, true},
+    {HURRAY_TYPE_INT64, HURRAY_DL_INT, 64, true},
+    {HURRAY_TYPE_INT32, HURRAY_DL_INT, 32, true},
+    {HURRAY_TYPE_UINT8, HURRAY_DL_UINT, 8, true},
+    {HURRAY_TYPE_INT8, HURRAY_DL_INT, 8, true},
+    {HURRAY_TYPE_INT16, HURRAY_DL_INT, 16, true},
+    {HURRAY_TYPE_UINT16, HURRAY_DL_UINT, 16, true},
+    {HURRAY_TYPE_UINT32, HURRAY_DL_UINT, 32, true},
+    {HURRAY_TYPE_UINT64, HURRAY_DL_UINT, 64, true},
     {HURRAY_TYPE_COMPLEX64, HURRAY_DL_COMPLEX, 64, true},
     {HURRAY_TYPE_COMPLEX128, HURRAY_DL_COMPLEX, 128, true},
     {HURRAY_TYPE_BOOL, HURRAY_DL_BOOL, 8, false},
@@ -89,18 +90,16 @@ static HurrayStatus check_extents(const HurrayDescriptorFields *fields) {
 }
 
 /* A pointer may be handed over when it is what it claims to be; of all reasons this is the first,
- * because no other remedy helps. */
-static HurrayStatus check_not_staged(const HurrayTensor *tensor) {
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
+ * because no other remedy helps. `info` is of buffer 0, NULL where there is none. */
+static HurrayStatus check_not_staged(const HurrayTensor *tensor, const HurrayBufferInfo *info) {
     bool staged = info != NULL && (info->flags & HURRAY_BUFFER_STAGED_ON_HOST) != 0;
     return staged ? hurray_tensor_check_readable(tensor, false) : HURRAY_OK;
 }
 
 /* And when it is ready. */
-static HurrayStatus check_memory(const HurrayTensor *tensor, int32_t *device_type) {
-    HurrayStatus status = hurray_device_to_dlpack(hurray_tensor_device(tensor), device_type);
+static HurrayStatus check_memory(const HurrayBufferInfo *info, int32_t *device_type) {
+    HurrayStatus status = hurray_device_to_dlpack(info->device, device_type);
     if (status != HURRAY_OK) return status;
-    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
     if (info->sync_mode != HURRAY_SYNC_PRODUCER_SYNCED) {
         return hri_fail(HURRAY_ERR_UNSUPPORTED,
                         "buffer 0 has sync mode %s; DLPack hands over only producer_synced memory",
@@ -112,7 +111,8 @@ static HurrayStatus check_memory(const HurrayTensor *tensor, int32_t *device_typ
 HurrayStatus hurray_tensor_view_dlpack(const HurrayTensor *tensor, HurrayDLTensor *out) {
     if (tensor == NULL || out == NULL) return hri_fail_null(out ? "tensor" : "out");
     const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
-    HurrayStatus status = check_not_staged(tensor);
+    const HurrayBufferInfo *info = hurray_buffer_info(hurray_tensor_buffer(tensor, 0));
+    HurrayStatus status = check_not_staged(tensor, info);
     if (status != HURRAY_OK) return status;
     if (fields->quantization != NULL) {
         return hri_fail(HURRAY_ERR_UNSUPPORTED, "DLPack does not carry quantized tensors");
@@ -126,15 +126,14 @@ HurrayStatus hurray_tensor_view_dlpack(const HurrayTensor *tensor, HurrayDLTenso
         return hri_fail(HURRAY_ERR_UNSUPPORTED, "DLPack does not carry layout %s",
                         hurray_layout_name(fields->layout.tag));
     }
-    HurrayDevice device = hurray_tensor_device(tensor);
     int32_t device_type = 0;
-    status = check_memory(tensor, &device_type);
+    status = check_memory(info, &device_type);
     if (status != HURRAY_OK) return status;
     /* hurray_tensor_data has byte_offset in it where there are addresses. */
-    bool handle = !hurray_device_has_addresses(device.tag);
+    bool handle = !hurray_device_has_addresses(info->device.tag);
     *out = (HurrayDLTensor){
         .data = hurray_tensor_data(tensor),
-        .device = {device_type, device.device_id},
+        .device = {device_type, info->device.device_id},
         .ndim = (int32_t)fields->rank,
         .dtype = dtype,
         .shape = (int64_t *)(uintptr_t)fields->shape, /* u64 below 2^63; DLPack has no const */

@@ -433,19 +433,26 @@ static const char *type_name(uint8_t tag) {
     return type == NULL ? "no standard type" : type->name;
 }
 
-/* That `tag` is in the list; else a message that names the field, the tag and the list. */
-static HurrayStatus check_type(const Scheme *scheme, const char *field, uint8_t tag,
-                               const uint8_t *list) {
+static HurrayStatus fail_type(const Scheme *scheme, const char *field, uint8_t tag,
+                              const uint8_t *list) {
     char names[128] = "";
     size_t length = 0;
     for (const uint8_t *entry = list; *entry != 0; entry++) {
-        if (*entry == tag) return HURRAY_OK;
         int added = snprintf(names + length, sizeof names - length, "%s%s",
                              entry == list ? "" : ", ", type_name(*entry));
         if (added > 0 && (size_t)added < sizeof names - length) length += (size_t)added;
     }
     return hri_fail(HURRAY_ERR_INTERNAL, "quantization: %s of %s is 0x%02x (%s), expected %s",
                     field, scheme->name, (unsigned)tag, type_name(tag), names);
+}
+
+/* That `tag` is in the list; else a message that names the field, the tag and the list. */
+static HurrayStatus check_type(const Scheme *scheme, const char *field, uint8_t tag,
+                               const uint8_t *list) {
+    for (const uint8_t *entry = list; *entry != 0; entry++) {
+        if (*entry == tag) return HURRAY_OK;
+    }
+    return fail_type(scheme, field, tag, list);
 }
 
 static HurrayStatus check_scale(float scale) {

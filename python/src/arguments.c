@@ -3,23 +3,27 @@
 
 #include <string.h>
 
-static int count_of(const Signature *signature, unsigned excluded) {
-    int count = 0;
-    for (const Argument *a = signature->arguments; a->name != NULL; a++) {
-        count += (a->flags & excluded) == 0;
-    }
-    return count;
-}
-
+/* Arguments that are absent become NULL. */
 static bool take_positional(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                             PyObject **values) {
-    int count = count_of(signature, 0);
-    int most = count_of(signature, ARGUMENT_KEYWORD_ONLY);
-    for (int i = 0; i < count; i++) values[i] = i < nargs && i < most ? args[i] : NULL;
+    int most = 0;
+    for (int i = 0; signature->arguments[i].name != NULL; i++) {
+        bool is_positional = (signature->arguments[i].flags & ARGUMENT_KEYWORD_ONLY) == 0;
+        values[i] = is_positional && i < nargs ? args[i] : NULL;
+        most += is_positional;
+    }
     if (nargs <= most) return true;
     PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional argument%s (%zd given)",
                  signature->function, most, most == 1 ? "" : "s", nargs);
     return false;
+}
+
+/* Most names differ in their first character; a null character may stand in a str. */
+static bool is_called(PyObject *name, const char *expected) {
+    if (PyUnicode_KIND(name) != PyUnicode_1BYTE_KIND) return false;
+    const char *text = (const char *)PyUnicode_1BYTE_DATA(name);
+    return text[0] == expected[0] && strcmp(text, expected) == 0 &&
+           (size_t)PyUnicode_GET_LENGTH(name) == strlen(expected);
 }
 
 static bool take_keyword(const Signature *signature, Py_ssize_t nargs, PyObject *name,
@@ -29,7 +33,7 @@ static bool take_keyword(const Signature *signature, Py_ssize_t nargs, PyObject 
         return false;
     }
     for (int i = 0; signature->arguments[i].name != NULL; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, signature->arguments[i].name) != 0) continue;
+        if (!is_called(name, signature->arguments[i].name)) continue;
         if (values[i] == NULL) {
             values[i] = value;
             return true;
@@ -49,22 +53,27 @@ static bool take_keyword(const Signature *signature, Py_ssize_t nargs, PyObject 
     return false;
 }
 
+static bool fail_missing(const Signature *signature, int index) {
+    const Argument *argument = &signature->arguments[index];
+    if ((argument->flags & ARGUMENT_KEYWORD_ONLY) != 0) {
+        PyErr_Format(PyExc_TypeError, "%s() missing required keyword-only argument '%s'",
+                     signature->function, argument->name);
+    } else {
+        PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (pos %d)",
+                     signature->function, argument->name, index + 1);
+    }
+    return false;
+}
+
 /* Everything is in its place: are all there that must be? */
 static bool finish(const Signature *signature, PyObject **values) {
     for (int i = 0; signature->arguments[i].name != NULL; i++) {
-        const Argument *argument = &signature->arguments[i];
-        if ((argument->flags & ARGUMENT_REQUIRED) == 0) {
-            bool keep = (argument->flags & ARGUMENT_KEEP_NONE) != 0;
-            if (values[i] == Py_None && !keep) values[i] = NULL;
-        } else if (values[i] == NULL && (argument->flags & ARGUMENT_KEYWORD_ONLY) != 0) {
-            PyErr_Format(PyExc_TypeError, "%s() missing required keyword-only argument '%s'",
-                         signature->function, argument->name);
-            return false;
-        } else if (values[i] == NULL) {
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (pos %d)",
-                         signature->function, argument->name, i + 1);
-            return false;
+        unsigned flags = signature->arguments[i].flags;
+        if (values[i] == NULL && (flags & ARGUMENT_REQUIRED) != 0) {
+            return fail_missing(signature, i);
         }
+        bool keep = (flags & (ARGUMENT_REQUIRED | ARGUMENT_KEEP_NONE)) != 0;
+        if (values[i] == Py_None && !keep) values[i] = NULL;
     }
     return true;
 }

@@ -47,6 +47,25 @@ typedef struct Signature {
 bool arguments_parse(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                      PyObject *kwnames, PyObject **values);
 
+/*
+ * The same by identity, for a hot function whose arguments are all optional and keyword-only: `names`
+ * are theirs, interned, as those in calls mostly are. False without an exception when that does not
+ * settle it; then arguments_parse does.
+ */
+static inline bool arguments_take_interned(PyObject *const *names, int count, PyObject *const *args,
+                                           Py_ssize_t nargs, PyObject *kwnames, PyObject **values) {
+    Py_ssize_t named = kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames);
+    if (nargs != 0 || named > count) return false;
+    for (int i = 0; i < count; i++) values[i] = NULL;
+    for (Py_ssize_t k = 0; k < named; k++) {
+        int i = 0;
+        while (i < count && names[i] != PyTuple_GET_ITEM(kwnames, k)) i++;
+        if (i == count || values[i] != NULL) return false;
+        if (args[k] != Py_None) values[i] = args[k];
+    }
+    return true;
+}
+
 /* The same for what tp_new receives: a tuple, and a dict or NULL. */
 bool arguments_parse_new(const Signature *signature, PyObject *args, PyObject *kwargs,
                          PyObject **values);

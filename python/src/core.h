@@ -109,6 +109,7 @@ typedef struct CoreState {
     /* dlpack.c */
     PyObject *exchange_api;       /* the capsule behind Tensor.__dlpack_c_exchange_api__ */
     PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
+    PyObject *dlpack_cpu;         /* (1, 0), the __dlpack_device__ that nearly every tensor has */
 
     /* pickle.c */
     PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */

@@ -13,6 +13,8 @@
 #define VERSIONED_USED "used_dltensor_versioned"
 #define EXCHANGE_API_NAME "dlpack_exchange_api"
 
+#define CPU 1 /* kDLCPU, a DLDeviceType */
+
 /* ---- producer ---- */
 
 /* Frees what nobody took over. What is behind a deleter may be Python code, which must neither see
@@ -151,30 +153,39 @@ PyDoc_STRVAR(
     ">>> np.from_dlpack(hurray.asarray([1, 2, 3]))  # calls it\n"
     "array([1, 2, 3])");
 
-static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                               PyObject *kwnames) {
+enum {
+    EXPORT_STREAM,
+    EXPORT_MAX_VERSION,
+    EXPORT_DL_DEVICE,
+    EXPORT_COPY,
+    EXPORT_ARGUMENTS
+};
+
+static bool parse_export(CoreState *state, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames, PyObject **values) {
     static const Signature signature = {"__dlpack__",
                                         {{"stream", ARGUMENT_KEYWORD_ONLY},
                                          {"max_version", ARGUMENT_KEYWORD_ONLY},
                                          {"dl_device", ARGUMENT_KEYWORD_ONLY},
                                          {"copy", ARGUMENT_KEYWORD_ONLY}}};
-    enum {
-        STREAM,
-        MAX_VERSION,
-        DL_DEVICE,
-        COPY,
-        ARGUMENT_COUNT
-    };
-    PyObject *values[ARGUMENT_COUNT];
+    PyObject *const names[EXPORT_ARGUMENTS] = {state->names.stream, state->names.max_version,
+                                               state->names.dl_device, state->names.copy};
+    return arguments_take_interned(names, EXPORT_ARGUMENTS, args, nargs, kwnames, values) ||
+           arguments_parse(&signature, args, nargs, kwnames, values);
+}
+
+static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames) {
+    CoreState *state = core_state_of(self);
+    PyObject *values[EXPORT_ARGUMENTS];
     HurrayCopy copy;
-    if (!arguments_parse(&signature, args, nargs, kwnames, values) ||
-        !check_stream(values[STREAM]) || !copy_from_object(values[COPY], &copy)) {
+    if (!parse_export(state, args, nargs, kwnames, values) ||
+        !check_stream(values[EXPORT_STREAM]) || !copy_from_object(values[EXPORT_COPY], &copy)) {
         return NULL;
     }
-    CoreState *state = core_state_of(self);
     HurrayTensor *tensor = tensor_of(self);
-    int versioned = wants_versioned(values[MAX_VERSION]);
-    if (versioned < 0 || !check_dl_device(state, values[DL_DEVICE], tensor)) {
+    int versioned = wants_versioned(values[EXPORT_MAX_VERSION]);
+    if (versioned < 0 || !check_dl_device(state, values[EXPORT_DL_DEVICE], tensor)) {
         return NULL;
     }
     uint64_t flags = 0;
@@ -199,10 +210,12 @@ PyDoc_STRVAR(dlpack_device_doc,
 
 static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused) {
     (void)unused;
+    CoreState *state = core_state_of(self);
     HurrayDevice device = hurray_tensor_device(tensor_of(self));
     int32_t device_type = 0;
     HurrayStatus status = hurray_device_to_dlpack(device, &device_type);
-    if (status != HURRAY_OK) return refuse_export(core_state_of(self), status);
+    if (status != HURRAY_OK) return refuse_export(state, status);
+    if (device_type == CPU && device.device_id == 0) return Py_NewRef(state->dlpack_cpu);
     return Py_BuildValue("(ii)", (int)device_type, (int)device.device_id);
 }
 
@@ -399,7 +412,7 @@ static PyObject *call_older_dlpack(CoreState *state, PyObject *producer, Request
 
 /* The producer's DLPack device; (1, 0), the CPU, when it does not say. */
 static bool producer_device(CoreState *state, PyObject *producer, long *type, long *id) {
-    *type = 1;
+    *type = CPU;
     *id = 0;
     PyObject *method = PyObject_GetAttr(producer, state->names.__dlpack_device__);
     if (method == NULL) {
@@ -435,7 +448,7 @@ static bool fill_request(CoreState *state, PyObject *producer, PyObject *device,
     long type, id;
     *place = (Place){.anywhere = true};
     if (!producer_device(state, producer, &type, &id)) return false;
-    bool on_cpu = type == 1;
+    bool on_cpu = type == CPU;
     *request = (Request){.max_version = state->dlpack_max_version};
     /* None names the default stream, which orders the producer's work before everybody's use. */
     if (!on_cpu) request->stream = Py_None;
@@ -587,7 +600,7 @@ static PyObject *import_exchange(CoreState *state, PyObject *object, PyObject *c
     HurrayDLManagedTensorVersioned *managed = call_exchange_api(api, object);
     if (managed == NULL) return NULL;
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
-        managed->dl_tensor.device.device_type != 1) {
+        managed->dl_tensor.device.device_type != CPU) {
         delete_versioned(managed);
         return NULL;
     }
@@ -673,7 +686,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t
 
 /* What is wrong with a prototype beyond its dtype and sizes; NULL when nothing is. */
 static const char *prototype_fault(const HurrayDLTensor *prototype) {
-    if (prototype->device.device_type != 1) return "hurray allocates memory on the CPU only";
+    if (prototype->device.device_type != CPU) return "hurray allocates memory on the CPU only";
     if (prototype->ndim < 0 || prototype->ndim > (int32_t)HURRAY_MAX_RANK) {
         return "ndim of the prototype is not one of 0 ... 64";
     }
@@ -796,9 +809,11 @@ static PyMethodDef functions[] = {
 int dlpack_setup(PyObject *module, CoreState *state) {
     state->dlpack_max_version =
         Py_BuildValue("(II)", HURRAY_DLPACK_VERSION_MAJOR, HURRAY_DLPACK_VERSION_MINOR);
+    state->dlpack_cpu = Py_BuildValue("(ii)", CPU, 0);
     /* A capsule holds no const pointer; nobody may write through it. */
     state->exchange_api = PyCapsule_New((void *)(uintptr_t)&exchange_api, EXCHANGE_API_NAME, NULL);
-    if (state->dlpack_max_version == NULL || state->exchange_api == NULL ||
+    if (state->dlpack_max_version == NULL || state->dlpack_cpu == NULL ||
+        state->exchange_api == NULL ||
         PyObject_SetAttr((PyObject *)state->TensorType, state->names.__dlpack_c_exchange_api__,
                          state->exchange_api) < 0) {
         return -1;

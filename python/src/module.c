@@ -80,6 +80,7 @@ static int execute(PyObject *module) {
     X(AlignedAllocatorType)   \
     X(exchange_api)           \
     X(dlpack_max_version)     \
+    X(dlpack_cpu)             \
     X(restore_tensor)         \
     X(StreamWriterType)       \
     X(StreamReaderType)       \

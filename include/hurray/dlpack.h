@@ -26,6 +26,9 @@ typedef struct HurrayDLDevice {
     int32_t device_id;
 } HurrayDLDevice;
 
+/* The DLDeviceType that everybody knows; hurray_device_to_dlpack has the others. */
+#define HURRAY_DL_CPU 1
+
 /* DLDataTypeCode */
 enum {
     HURRAY_DL_INT = 0,

@@ -111,6 +111,9 @@ typedef struct CoreState {
     PyObject *dlpack_max_version; /* (1, 3), what consumers of ours say */
     PyObject *dlpack_cpu;         /* (1, 0), the __dlpack_device__ that nearly every tensor has */
 
+    /* torch.c */
+    _Atomic(const HurrayDLPackExchangeAPI *) torch_api; /* NULL until torch is first needed */
+
     /* pickle.c */
     PyObject *restore_tensor; /* hurray._core._restore_tensor, which pickles call */
 
@@ -142,6 +145,12 @@ static inline CoreState *core_state_of(PyObject *self) {
 
 /* The state of this interpreter's module where no object leads to it; NULL with an exception. */
 CoreState *core_state_find(void);
+
+/* An imported module, without importing it: new reference, or NULL without an exception. */
+PyObject *core_loaded_module(const char *name);
+
+/* module.function(argument) of the package's Python code, imported by its full name. */
+PyObject *core_call_glue(const char *module, const char *function, PyObject *argument);
 
 /* Makes a heap type in the module and adds it under its own name. Borrowed from the state; NULL
  * with an exception. */
@@ -362,6 +371,8 @@ int dlpack_setup(PyObject *module, CoreState *state);
 PyObject *tensor_from_dlpack(CoreState *state, PyObject *object, PyObject *device, HurrayCopy copy);
 /* Whether type(object) has __dlpack__. */
 bool dlpack_is_producer(CoreState *state, PyObject *object);
+/* The C functions that a type offers, in a version that we know; NULL without an exception. */
+const HurrayDLPackExchangeAPI *dlpack_exchange_api(CoreState *state, PyTypeObject *type);
 extern PyMethodDef dlpack_tensor_methods[]; /* __dlpack__, __dlpack_device__ */
 
 /* ---- capsule.c ---- */
@@ -403,6 +414,10 @@ int capsule_setup(PyObject *module, CoreState *state);
 /* from_hurray(object) */
 PyObject *tensor_from_hurray(CoreState *state, PyObject *object);
 extern PyMethodDef capsule_tensor_methods[]; /* __hurray__ */
+
+/* ---- torch.c ---- */
+
+extern PyMethodDef torch_tensor_methods[]; /* to_torch */
 
 /* ---- sparse.c ---- */
 

@@ -13,8 +13,6 @@
 #define VERSIONED_USED "used_dltensor_versioned"
 #define EXCHANGE_API_NAME "dlpack_exchange_api"
 
-#define CPU 1 /* kDLCPU, a DLDeviceType */
-
 /* ---- producer ---- */
 
 /* Frees what nobody took over. What is behind a deleter may be Python code, which must neither see
@@ -215,7 +213,7 @@ static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused) {
     int32_t device_type = 0;
     HurrayStatus status = hurray_device_to_dlpack(device, &device_type);
     if (status != HURRAY_OK) return refuse_export(state, status);
-    if (device_type == CPU && device.device_id == 0) return Py_NewRef(state->dlpack_cpu);
+    if (device_type == HURRAY_DL_CPU && device.device_id == 0) return Py_NewRef(state->dlpack_cpu);
     return Py_BuildValue("(ii)", (int)device_type, (int)device.device_id);
 }
 
@@ -412,7 +410,7 @@ static PyObject *call_older_dlpack(CoreState *state, PyObject *producer, Request
 
 /* The producer's DLPack device; (1, 0), the CPU, when it does not say. */
 static bool producer_device(CoreState *state, PyObject *producer, long *type, long *id) {
-    *type = CPU;
+    *type = HURRAY_DL_CPU;
     *id = 0;
     PyObject *method = PyObject_GetAttr(producer, state->names.__dlpack_device__);
     if (method == NULL) {
@@ -448,7 +446,7 @@ static bool fill_request(CoreState *state, PyObject *producer, PyObject *device,
     long type, id;
     *place = (Place){.anywhere = true};
     if (!producer_device(state, producer, &type, &id)) return false;
-    bool on_cpu = type == CPU;
+    bool on_cpu = type == HURRAY_DL_CPU;
     *request = (Request){.max_version = state->dlpack_max_version};
     /* None names the default stream, which orders the producer's work before everybody's use. */
     if (!on_cpu) request->stream = Py_None;
@@ -534,6 +532,13 @@ static const HurrayDLPackExchangeAPI *read_exchange_api(PyObject *capsule) {
     return api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
 }
 
+const HurrayDLPackExchangeAPI *dlpack_exchange_api(CoreState *state, PyTypeObject *type) {
+    PyObject *capsule = exchange_capsule(state, type);
+    const HurrayDLPackExchangeAPI *api = capsule == NULL ? NULL : read_exchange_api(capsule);
+    Py_XDECREF(capsule);
+    return api;
+}
+
 /* 1 when object.name, or what calling it gives, is true; 0 when false or absent; -1 on error. */
 static int ask(PyObject *object, PyObject *name, bool call) {
     PyObject *value = PyObject_GetAttr(object, name);
@@ -600,7 +605,7 @@ static PyObject *import_exchange(CoreState *state, PyObject *object, PyObject *c
     HurrayDLManagedTensorVersioned *managed = call_exchange_api(api, object);
     if (managed == NULL) return NULL;
     if (managed->version.major == HURRAY_DLPACK_VERSION_MAJOR &&
-        managed->dl_tensor.device.device_type != CPU) {
+        managed->dl_tensor.device.device_type != HURRAY_DL_CPU) {
         delete_versioned(managed);
         return NULL;
     }
@@ -686,7 +691,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t
 
 /* What is wrong with a prototype beyond its dtype and sizes; NULL when nothing is. */
 static const char *prototype_fault(const HurrayDLTensor *prototype) {
-    if (prototype->device.device_type != CPU) return "hurray allocates memory on the CPU only";
+    if (prototype->device.device_type != HURRAY_DL_CPU)
+        return "hurray allocates memory on the CPU only";
     if (prototype->ndim < 0 || prototype->ndim > (int32_t)HURRAY_MAX_RANK) {
         return "ndim of the prototype is not one of 0 ... 64";
     }
@@ -809,7 +815,7 @@ static PyMethodDef functions[] = {
 int dlpack_setup(PyObject *module, CoreState *state) {
     state->dlpack_max_version =
         Py_BuildValue("(II)", HURRAY_DLPACK_VERSION_MAJOR, HURRAY_DLPACK_VERSION_MINOR);
-    state->dlpack_cpu = Py_BuildValue("(ii)", CPU, 0);
+    state->dlpack_cpu = Py_BuildValue("(ii)", HURRAY_DL_CPU, 0);
     /* A capsule holds no const pointer; nobody may write through it. */
     state->exchange_api = PyCapsule_New((void *)(uintptr_t)&exchange_api, EXCHANGE_API_NAME, NULL);
     if (state->dlpack_max_version == NULL || state->dlpack_cpu == NULL ||

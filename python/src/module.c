@@ -18,6 +18,22 @@ PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *b
     return type;
 }
 
+PyObject *core_loaded_module(const char *name) {
+    PyObject *key = PyUnicode_FromString(name);
+    PyObject *module = key == NULL ? NULL : PyImport_GetModule(key);
+    Py_XDECREF(key);
+    if (module == NULL) PyErr_Clear();
+    return module;
+}
+
+PyObject *core_call_glue(const char *module, const char *function, PyObject *argument) {
+    PyObject *glue = PyImport_ImportModule(module);
+    if (glue == NULL) return NULL;
+    PyObject *result = PyObject_CallMethod(glue, function, "O", argument);
+    Py_DECREF(glue);
+    return result;
+}
+
 CoreState *core_state_find(void) {
     PyObject *name = PyUnicode_FromString("hurray._core");
     if (name == NULL) return NULL;

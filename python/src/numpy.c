@@ -60,20 +60,11 @@ static void **numpy_table(CoreState *state) {
     return table;
 }
 
-/* An imported module, without importing it: new reference, or NULL without an exception. */
-static PyObject *loaded_module(const char *name) {
-    PyObject *key = PyUnicode_FromString(name);
-    PyObject *module = key == NULL ? NULL : PyImport_GetModule(key);
-    Py_XDECREF(key);
-    if (module == NULL) PyErr_Clear();
-    return module;
-}
-
 /* The table where somebody imported NumPy already; NULL without an exception. */
 static void **loaded_table(CoreState *state) {
     void **table = state->numpy_api;
     if (table != NULL) return table;
-    PyObject *numpy = loaded_module("numpy");
+    PyObject *numpy = core_loaded_module("numpy");
     if (numpy == NULL) return NULL;
     Py_DECREF(numpy);
     table = numpy_table(state);
@@ -170,7 +161,8 @@ static void remember_ml_dtypes(void **PyArray_API, CoreState *state, PyObject *m
 /* Whether ml_dtypes is there, importing it if `import`. False without an exception. */
 static bool has_ml_dtypes(void **PyArray_API, CoreState *state, bool import) {
     if (state->has_ml_dtypes) return true;
-    PyObject *module = import ? PyImport_ImportModule("ml_dtypes") : loaded_module("ml_dtypes");
+    PyObject *module =
+        import ? PyImport_ImportModule("ml_dtypes") : core_loaded_module("ml_dtypes");
     if (module == NULL) {
         PyErr_Clear();
         return false;
@@ -234,7 +226,7 @@ static uint8_t tag_of_descr(void **PyArray_API, CoreState *state, PyArray_Descr 
 /* Masked arrays have a part that a tensor would lose. */
 static int check_unmasked(void **PyArray_API, CoreState *state, PyObject *array) {
     if (Py_IS_TYPE(array, &PyArray_Type)) return 0;
-    PyObject *module = loaded_module("numpy.ma");
+    PyObject *module = core_loaded_module("numpy.ma");
     if (module == NULL) return 0;
     PyObject *masked = PyObject_GetAttrString(module, "MaskedArray");
     Py_DECREF(module);

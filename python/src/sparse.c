@@ -398,11 +398,7 @@ PyDoc_STRVAR(
 
 static PyObject *tensor_to_sparse(PyObject *self, PyObject *unused) {
     (void)unused;
-    PyObject *glue = PyImport_ImportModule("hurray._pydata_sparse");
-    if (glue == NULL) return NULL;
-    PyObject *array = PyObject_CallMethod(glue, "to_sparse", "O", self);
-    Py_DECREF(glue);
-    return array;
+    return core_call_glue("hurray._pydata_sparse", "to_sparse", self);
 }
 
 PyMethodDef sparse_tensor_methods[] = {

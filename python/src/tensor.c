@@ -172,42 +172,14 @@ static PyObject *tensor_buffer(PyObject *self, PyObject *argument) {
     return tensor_wrap(state, view);
 }
 
-/* ---- display, glue in Python ---- */
-
-/* hurray.<module>.<function>(self) */
-static PyObject *call_python(PyObject *self, const char *module, const char *function) {
-    PyObject *imported = PyImport_ImportModule(module);
-    if (imported == NULL) return NULL;
-    PyObject *result = PyObject_CallMethod(imported, function, "O", self);
-    Py_DECREF(imported);
-    return result;
-}
+/* ---- display ---- */
 
 static PyObject *tensor_repr(PyObject *self) {
-    return call_python(self, "hurray._display", "tensor_repr");
+    return core_call_glue("hurray._display", "tensor_repr", self);
 }
 
 static PyObject *tensor_str(PyObject *self) {
-    return call_python(self, "hurray._display", "tensor_str");
-}
-
-PyDoc_STRVAR(
-    to_torch_doc,
-    "to_torch($self, /)\n--\n\n"
-    "A torch.Tensor over the same memory (spec 8.7).\n\n"
-    "Zero-copy for every dtype that DLPack carries and the float8 types that torch has;\n"
-    "bool is unpacked, and tiled, Morton and Hilbert layouts become row-major, both copies.\n"
-    "COO, CSR and CSC tensors become torch's, all components shared and verified.\n"
-    "ImportError without torch; UnsupportedError, naming what is in the way, for what torch\n"
-    "cannot hold: other types and layouts, negative strides, read-only memory.\n"
-    "copy.deepcopy(t).to_torch() copies the last two."
-    "\n\n"
-    ">>> hurray.asarray([1.0, 2.0]).to_torch()\n"
-    "tensor([1., 2.], dtype=torch.float64)");
-
-static PyObject *tensor_to_torch(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return call_python(self, "hurray._torch", "to_torch");
+    return core_call_glue("hurray._display", "tensor_str", self);
 }
 
 /* ---- helpers of the glue for torch ---- */
@@ -375,7 +347,6 @@ static PyObject *tensor_sizeof(PyObject *self, PyObject *unused) {
 
 static PyMethodDef own_methods[] = {
     {"buffer", tensor_buffer, METH_O, buffer_doc},
-    {"to_torch", tensor_to_torch, METH_NOARGS, to_torch_doc},
     {"__sizeof__", tensor_sizeof, METH_NOARGS, sizeof_doc},
     {"__dir__", tensor_dir, METH_NOARGS, dir_doc},
     {"_unpacked", tensor_unpacked, METH_NOARGS, unpacked_doc},
@@ -449,9 +420,10 @@ static PyMemberDef members[] = {
 
 /* The methods and attributes of all files, collected into the tables that the type points to. */
 static void collect_tables(CoreState *state) {
-    const PyMethodDef *const sources[] = {
-        own_methods,           dlpack_tensor_methods,  numpy_tensor_methods, capsule_tensor_methods,
-        pickle_tensor_methods, convert_tensor_methods, sparse_tensor_methods};
+    const PyMethodDef *const sources[] = {own_methods,           dlpack_tensor_methods,
+                                          numpy_tensor_methods,  capsule_tensor_methods,
+                                          pickle_tensor_methods, convert_tensor_methods,
+                                          sparse_tensor_methods, torch_tensor_methods};
     size_t used = 0;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(sources); i++) {
         for (const PyMethodDef *method = sources[i]; method->ml_name != NULL; method++) {

@@ -26,8 +26,9 @@ static HurrayStatus decode_header(const uint8_t *header, HurrayFileInfo *info, u
     ByteReader reader = {.bytes = header, .length = HRI_FILE_HEADER_SIZE};
     const uint8_t *magic = read_bytes(&reader, 8);
     if (memcmp(magic, HRI_FILE_MAGIC, 8) != 0) {
-        return FAIL("header: magic is %016" PRIx64 " (bytes in order of the file), expected \"%s\"",
-                    (uint64_t)load_u32(magic) << 32 | load_u32(magic + 4), HRI_FILE_MAGIC);
+        return FAIL("header: magic is %02X %02X %02X %02X %02X %02X %02X %02X, expected \"%s\"",
+                    magic[0], magic[1], magic[2], magic[3], magic[4], magic[5], magic[6], magic[7],
+                    HRI_FILE_MAGIC);
     }
     info->version_major = read_u8(&reader);
     info->version_minor = read_u8(&reader);
@@ -113,9 +114,9 @@ static HurrayStatus decode_trailer(const uint8_t *trailer, HurrayFileInfo *info,
     bool reserved_is_zero = read_zeros(&reader, 4);
     const uint8_t *magic = read_bytes(&reader, 4);
     if (memcmp(magic, HRI_FILE_END_MAGIC, 4) != 0) {
-        return FAIL("trailer: magic is %08" PRIx32
-                    " (as a little-endian number), expected \"%s\" in the file's last 4 bytes",
-                    load_u32(magic), HRI_FILE_END_MAGIC);
+        return FAIL(
+            "trailer: magic is %02X %02X %02X %02X, expected \"%s\" in the file's last 4 bytes",
+            magic[0], magic[1], magic[2], magic[3], HRI_FILE_END_MAGIC);
     }
     if (!reserved_is_zero) return FAIL("trailer: the reserved bytes 32 to 35 are not zero");
     HurrayStatus status =

@@ -17,19 +17,23 @@ from .arguments import build_parser
 
 _BASH = """\
 _hurray() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} command='' i
+    local word=${{COMP_WORDS[COMP_CWORD]}} command='' file='' name i
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
-        [[ ${{COMP_WORDS[i]}} == -* ]] || {{ command=${{COMP_WORDS[i]}}; break; }}
+        case ${{COMP_WORDS[i]}} in
+            -?*) ;;
+            *) if [[ -z $command ]]; then command=${{COMP_WORDS[i]}}; else file=${{COMP_WORDS[i]}}; fi ;;
+        esac
     done
     case $command in
         '') COMPREPLY=($(compgen -W '{commands} {options}' -- "$word")); return ;;
 {cases}
     esac
-    if ((COMP_CWORD == i + 2)) && [[ $command == cat || $command == inspect ]]; then
-        local IFS=$'\\n'
-        COMPREPLY=($(compgen -W "$(hurray ls --names --members "${{COMP_WORDS[i + 1]}}" 2>/dev/null)" \\
-            -- "$word"))
+    if [[ -n $file && ( $command == cat || $command == inspect ) ]]; then
+        # Names are what a file says: matched and quoted, never expanded as `compgen -W` would.
+        while IFS= read -r name; do
+            [[ $name == "$word"* ]] && COMPREPLY+=("$(printf %q "$name")")
+        done < <(hurray ls --names --members "${{file/#~\\//$HOME/}}" 2>/dev/null)
         return
     fi
     compopt -o filenames 2>/dev/null
@@ -122,7 +126,7 @@ def _fish(commands: dict[str, argparse.ArgumentParser]) -> str:
         if fixed := _choices(parser):
             lines.append(f"complete -c hurray {seen} -f -a {_quoted(fixed)}")
     for name in ("cat", "inspect"):
-        names = "(hurray ls --names --members (commandline -opc)[3] 2>/dev/null)"
+        names = "(hurray ls --names --members (commandline -opc | string match -v -- '-*')[3] 2>/dev/null)"
         lines.append(
             f"complete -c hurray -n '__fish_seen_subcommand_from {name}' -a {_quoted(names)}"
         )

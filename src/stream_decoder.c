@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "file_format.h"
 #include "layout.h"
 #include "stream_buffer.h"
 #include "stream_failure.h"
@@ -248,6 +249,12 @@ static HurrayStatus take_buffer_bytes(HurrayStreamDecoder *decoder, size_t size,
 
 /* The prefix is there: how much more belongs to the descriptor. */
 static HurrayStatus read_prefix(HurrayStreamDecoder *decoder) {
+    if (memcmp(decoder->bytes, HRI_FILE_MAGIC, HRI_FILE_MAGIC_SIZE) == 0) {
+        return hri_fail(HURRAY_ERR_STREAM_INVALID,
+                        "\"%s\" begins a file of tensors, which is read by its index; expected a "
+                        "stream",
+                        HRI_FILE_MAGIC);
+    }
     uint32_t length;
     HurrayStatus status = hurray_descriptor_peek_length(decoder->bytes, decoder->filled, &length);
     if (status == HURRAY_OK) status = check_length(decoder, length);

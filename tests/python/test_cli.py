@@ -522,6 +522,25 @@ def test_a_name_that_is_nearly_right_is_suggested(capsys, model):
     assert "'group.1'" in run(capsys, "inspect", model, "group.11")[2]
 
 
+def test_files_in_the_formats_of_others_are_named_with_the_way_from_them(capsys, tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.ones(2))
+    for argv in (["ls"], ["kv"], ["stream"]):
+        status, _, error = run(capsys, *argv, tmp_path / "a.npz")
+        assert status == 3
+        assert "npz, not Hurray; `hurray convert" in error
+    (tmp_path / "b.hrry").write_bytes(b"no file, though called one".ljust(200))
+    status, _, error = run(capsys, "ls", tmp_path / "b.hrry")
+    assert (status, "magic is 6E 6F 20 66 69 6C 65 2C" in error) == (3, True)
+
+
+def test_a_file_is_no_stream(model):
+    for argv in (["ls", "-"], ["stream", "-", model.with_suffix(".new")]):
+        done = spawn(*argv, input=model.read_bytes())
+        assert done.returncode == 3
+        assert b"begins a file" in done.stderr
+    assert not model.with_suffix(".new").exists()
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path):
     hurray.save(tmp_path / "many", {f"tensor {i}": hurray.zeros(1) for i in range(3000)})
     for argv in (["ls", tmp_path / "many"], ["stream", tmp_path / "many"]):
@@ -619,6 +638,16 @@ def test_completion_names_all_commands(capsys, shell):
     assert "skip-unsupported" in out
 
 
+@pytest.fixture
+def hurray_on_path(monkeypatch, tmp_path):
+    """A `hurray` that completion finds and asks for names of tensors."""
+    command = tmp_path / "bin" / "hurray"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hurray "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+
+
 def complete(script, *words):
     """What bash offers for the last word."""
     line = " ".join(f"'{word}'" for word in words)
@@ -632,20 +661,34 @@ def complete(script, *words):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_completes(capsys, monkeypatch, model, tmp_path):
+def test_bash_completes(capsys, model, tmp_path, hurray_on_path):
     script = tmp_path / "hurray.bash"
     script.write_text(run(capsys, "completion", "bash")[1])
     assert complete(script, "hurray", "in") == ["inspect"]
     assert complete(script, "hurray", "ls", "--j") == ["--json"]
     assert complete(script, "hurray", "completion", "f") == ["fish"]
     assert complete(script, "hurray", "ls", str(model)[:-3]) == [str(model)]
-    # Names of tensors, from a `hurray` on the path.
-    command = tmp_path / "bin" / "hurray"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hurray "$@"\n')
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     assert complete(script, "hurray", "cat", str(model), "gr") == ["group", "group.0", "group.1"]
+    assert complete(script, "hurray", "cat", "--json", str(model), "grou") == [
+        "group",
+        "group.0",
+        "group.1",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_completion_executes_nothing_that_a_file_says(
+    capsys, monkeypatch, tmp_path, hurray_on_path
+):
+    script = tmp_path / "hurray.bash"
+    script.write_text(run(capsys, "completion", "bash")[1])
+    made = tmp_path / "made"
+    names = [f"$(touch {made})", f"`touch {made}`", "a b", "*"]
+    hurray.save(tmp_path / "x.hrry", dict.fromkeys(names, hurray.zeros(1)))
+    monkeypatch.chdir(tmp_path)
+    found = complete(script, "hurray", "cat", "x.hrry", "")
+    assert found == [rf"\$\(touch\ {made}\)", rf"\`touch\ {made}\`", r"a\ b", r"\*"]
+    assert not made.exists()
 
 
 def test_the_parser_needs_no_optional_library():

@@ -397,6 +397,11 @@ def test_old_and_broken_pytorch_files(tmp_path, capsys):
     torch.save([1, 2], tmp_path / "e.pt")
     status, lines = converted(capsys, tmp_path / "e.pt", tmp_path / "d.hrry")
     assert (status, len(lines)) == (3, 1)
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "f.pt")
+    status, lines = converted(capsys, tmp_path / "f.pt", tmp_path / "d.hrry")
+    assert (status, len(lines)) == (3, 1)
+    assert "holds a torch.nn.modules.linear.Linear" in lines[0]
+    assert "state_dict()" in lines[0]
 
 
 # ---- GGUF ----
@@ -572,17 +577,18 @@ def test_formats_show_by_content_where_the_suffix_says_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        ["a.npz", "a.npz"],
-        ["a.npz", "b.safetensors"],
-        ["a.hrry", "b.hrry"],
-        ["a.hrry", "b.what"],
-        ["text", "b.hrry"],
-        ["a.npz", "b.hrry", "--alignment", "5"],
+        (["a.npz", "a.npz"], "same file"),
+        (["a.npz", "b.safetensors"], "convert twice"),
+        (["a.npz", "b.pt"], "torch is only read; expected one of hurray, safetensors, npz"),
+        (["a.hrry", "b.hrry"], "already"),
+        (["a.hrry", "b.what"], "--to"),
+        (["text", "b.hrry"], "--from"),
+        (["a.npz", "b.hrry", "--alignment", "5"], "5"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path, capsys, monkeypatch, arguments):
+def test_what_makes_no_sense_is_refused(tmp_path, capsys, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     np.savez("a.npz", x=np.ones(2))
     hurray.save("a.hrry", {"x": hurray.ones(2)})
@@ -590,6 +596,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, capsys, monkeypatch, arguments
     status, lines = converted(capsys, *arguments)
     assert status == (3 if "--alignment" in arguments else 2)
     assert len(lines) == 1
+    assert said in lines[0]
     assert sorted(os.listdir()) == ["a.hrry", "a.npz", "text"]
 
 

@@ -428,6 +428,13 @@ def test_a_broken_descriptor_says_where_it_begins():
             next(reader)
 
 
+def test_a_file_is_no_stream():
+    with pytest.raises(
+        StreamError, match=r'"HRRYFILE" begins a file of tensors.*expected a stream'
+    ):
+        next(StreamReader(b"HRRYFILE" + bytes(100)))
+
+
 def test_a_tensor_that_follows_a_broken_one_is_not_looked_for():
     broken = bytearray(written(tensor(3)))
     broken[4] = 99  # version

@@ -112,7 +112,7 @@ def _verify(commands: Any) -> None:
         commands, "verify", _later("check", "verify"), "check files and streams; list all faults"
     )
     command.add_argument(
-        "files", nargs="+", metavar="file", help="- for a stream on standard input"
+        "files", nargs="+", metavar="file", help="a file or a stream; - for one on standard input"
     )
     command.add_argument(
         "--deep",
@@ -124,8 +124,8 @@ def _verify(commands: Any) -> None:
 
 def _diff(commands: Any) -> None:
     command = _command(commands, "diff", _later("check", "diff"), "compare two files")
-    command.add_argument("a")
-    command.add_argument("b")
+    command.add_argument("a", help="a file or a URL")
+    command.add_argument("b", help="another; what is said is how it differs from the first")
     command.add_argument("--no-data", action="store_true", help="descriptors and metadata only")
     command.add_argument("-q", "--quiet", action="store_true", help="only the exit status")
 
@@ -145,7 +145,12 @@ def _convert(commands: Any) -> None:
         choices=("hurray", "safetensors", "npy", "npz", "torch", "gguf"),
         help="the format of the source; without: by what it begins with, or its suffix",
     )
-    command.add_argument("--to", dest="target_format", choices=("hurray", "safetensors", "npz"))
+    command.add_argument(
+        "--to",
+        dest="target_format",
+        choices=("hurray", "safetensors", "npz"),
+        help="the format of the target; without: by its suffix, Hurray for one that is unknown",
+    )
     command.add_argument(
         "--skip-unsupported",
         action="store_true",

@@ -19,12 +19,14 @@ from . import FOUND, OK, UsageError
 from .formats import CHECKSUMS_KEY, Source, format_of_file, format_of_path, open_source, with_ties
 from .output import note, progress, replacing
 
+_WRITTEN = ("hurray", "safetensors", "npz")
+
 
 def convert(arguments: Namespace) -> int:
     """Exit status 1 when a tensor could not be carried and was not to be skipped."""
-    source_format, target_format = _formats(arguments)
     if os.path.realpath(arguments.source) == os.path.realpath(arguments.target):
         raise UsageError("source and target are the same file")
+    source_format, target_format = _formats(arguments)
     if source_format == "hurray":
         return _from_hurray(arguments, target_format)
     return _to_hurray(arguments, source_format)
@@ -33,14 +35,21 @@ def convert(arguments: Namespace) -> int:
 def _formats(arguments: Namespace) -> tuple[str, str]:
     source = arguments.source_format or format_of_file(arguments.source)
     if source is None:
-        raise UsageError(f"what {arguments.source} is does not show: say it with --from")
+        raise UsageError(f"cannot tell the format of {arguments.source}; name it with --from")
     target = arguments.target_format or format_of_path(arguments.target)
-    if target is None and source != "hurray":
-        target = "hurray"
-    if target not in ("hurray", "safetensors", "npz"):
-        raise UsageError(f"what {arguments.target} shall be does not show: say it with --to")
-    if (source == "hurray") == (target == "hurray"):
-        raise UsageError(f"{source} to {target}: one of both has to be hurray")
+    if target is None and source == "hurray":
+        raise UsageError(
+            f"the suffix of {arguments.target} does not tell its format; name it with --to"
+        )
+    target = target or "hurray"
+    if target not in _WRITTEN:
+        raise UsageError(
+            f"{arguments.target}: {target} is only read; expected one of {', '.join(_WRITTEN)}"
+        )
+    if source == target == "hurray":
+        raise UsageError(f"{arguments.source} is a Hurray file already")
+    if "hurray" not in (source, target):
+        raise UsageError(f"{source} to {target}: expected Hurray on one side; convert twice")
     return source, target
 
 

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import hurray
 
+from .formats import format_of_file
+
 _FILE_MAGIC = b"HRRYFILE"  # spec 4.1
 _DESCRIPTOR_MAGIC = b"HRRY"  # spec 1; a stream begins with a descriptor
 
@@ -41,9 +43,14 @@ def open_file(path: str, **options: Any) -> hurray.File:
         raise hurray.FileError(
             "standard input has no index; `hurray stream - FILE` makes a file of it"
         )
-    if kind_of(path) == "stream":
+    kind = kind_of(path)
+    if kind == "stream":
         raise hurray.FileError(
             f"{path}: no file but a stream; `hurray stream {path} FILE` makes one"
+        )
+    if kind == "other" and (format := format_of_file(path)) not in (None, "hurray"):
+        raise hurray.FileError(
+            f"{path}: {format}, not Hurray; `hurray convert {path} FILE` makes a Hurray file of it"
         )
     return hurray.open(path, **options)
 

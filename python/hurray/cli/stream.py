@@ -30,7 +30,8 @@ def standard_output(what: str) -> BinaryIO:
 
 def stream(arguments: Namespace) -> int:
     """The direction follows from the source."""
-    if kind_of(arguments.source) == "file":
+    kind = kind_of(arguments.source)
+    if kind in ("file", "other"):
         return _to_stream(arguments)
     if arguments.target == STANDARD:
         raise UsageError("the source is a stream: name the file that shall be made of it")

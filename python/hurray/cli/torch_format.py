@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,8 +50,9 @@ class TorchSource(Source):
             except RuntimeError:  # not an archive, but what torch wrote before version 1.6
                 return self._torch.load(path, **options)
         except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-            first = str(error).partition(". ")[0].partition("\n")[0]
-            raise hurray.FileError(f"{path}: torch.load(weights_only=True): {first}") from error
+            raise hurray.FileError(
+                f"{path}: torch.load(weights_only=True): {_reason(str(error))}"
+            ) from error
 
     def _flatten(self, state: Mapping[Any, Any], prefix: str) -> None:
         for key, value in state.items():
@@ -101,6 +103,14 @@ class TorchSource(Source):
 
     def close(self) -> None:
         self._tensors.clear()
+
+
+def _reason(message: str) -> str:
+    """What PyTorch says why it does not load a file, in one line."""
+    found = re.search(r"Unsupported global: GLOBAL (\S+)", message)
+    if found is not None:
+        return f"the file holds a {found[1]}, not only tensors; save its state_dict()"
+    return message.partition(". ")[0].partition("\n")[0]
 
 
 def _is_metadata(value: Any) -> bool:

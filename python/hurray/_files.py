@@ -193,8 +193,13 @@ def _check_item(name: object, value: Any) -> None:
         )
 
 
-def _as_item(value: Any) -> Tensor | Composite:
-    return value if isinstance(value, (Tensor, Composite)) else asarray(value)
+def _as_item(name: str, value: Any) -> Tensor | Composite:
+    if isinstance(value, (Tensor, Composite)):
+        return value
+    try:
+        return asarray(value)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"tensors[{name!r}]: {error}") from error
 
 
 def _size(value: Any) -> int:
@@ -226,7 +231,7 @@ def save(
     was there before is untouched. It keeps the mode of the file it replaces; a symbolic link stays one.
     Saving over the file that tensors are mapped from is fine.
 
-    FileError: the system refused. UnsupportedError: an element is no array, or lies on a device.
+    FileError: the system refused. UnsupportedError: an element is no array, or lies on a device; a URL.
     ValueError: a name that is empty, too long or not unique.
 
     >>> import hurray, tempfile, pathlib
@@ -240,6 +245,8 @@ def save(
     items = list(tensors.items())
     for name, value in items:
         _check_item(name, value)
+    if isinstance(path, str) and "://" in path:
+        raise UnsupportedError(f"{path!r} is a URL; files are saved to paths only")
     total = sum(_size(value) for _, value in items)
     tell, finish = _progress(progress, total, "save")
     writer = _FileWriter(
@@ -247,7 +254,7 @@ def save(
     )
     try:
         for name, value in items:
-            done = writer.add(name, _as_item(value))
+            done = writer.add(name, _as_item(name, value))
             if tell is not None:
                 tell(min(done, total), total)
         writer.finish()

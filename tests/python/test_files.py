@@ -124,6 +124,20 @@ def test_what_is_no_array_is_refused_by_name_before_anything_is_written(path, va
     assert list(path.parent.iterdir()) == []
 
 
+def test_arrays_that_are_refused_are_named(path):
+    with pytest.raises(hurray.UnsupportedError, match=r"tensors\['bad'\]: NumPy dtype.*<U1"):
+        hurray.save(path, {"good": hurray.ones(3), "bad": np.array(["a"])})
+    assert list(path.parent.iterdir()) == []
+
+
+def test_nothing_is_saved_to_a_url(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memory:").mkdir()  # the directory that the same text would name
+    with pytest.raises(hurray.UnsupportedError, match=r"'memory://x' is a URL"):
+        hurray.save("memory://x", {"w": hurray.ones(3)})
+    assert list(tmp_path.rglob("x")) == []
+
+
 @pytest.mark.parametrize("container", [[("w", 1)], "w", 3, None, {"w"}])
 def test_tensors_must_be_a_mapping(path, container):
     with pytest.raises(TypeError, match=r"tensors is .*expected a dict"):

@@ -146,3 +146,32 @@ def test_broken_files_are_refused_with_what_is_wrong(file, access):
 
 def test_every_reason_is_used():
     assert {vector["because"] for vector in REFUSED.values()} == set(WORDS)
+
+
+def swapped_sections(data):
+    """With the KV section before the index, where another writer may put it (spec 4.6)."""
+    index, index_size, kv, kv_size = struct.unpack_from("<QQQI", data, len(data) - 40)
+    assert index != kv and kv_size
+    region = data[: min(index, kv)]
+    first = data[kv : kv + kv_size] if kv > index else data[index : index + index_size]
+    second = data[index : index + index_size] if kv > index else data[kv : kv + kv_size]
+    first += bytes(-len(first) % 8)
+    places = (len(region), len(region) + len(first))
+    kv, index = places if kv > index else places[::-1]
+    trailer = struct.pack("<QQQI", index, index_size, kv, kv_size) + data[-12:]
+    return region + first + second + trailer
+
+
+@pytest.mark.parametrize("access", MODES)
+def test_what_another_writer_may_do_is_read(access):
+    data = bytearray(read("files/everything.hrry"))
+    expected = hurray.load_kv(bytes(data))
+    data[9] = 200  # container_version_minor
+    data[28:36] = struct.pack("<Q", 10**15)  # tensor_count_hint
+    for other in (bytes(data), swapped_sections(bytes(data))):
+        with hurray.open(other, mmap=access) as opened:
+            assert opened.kv == expected
+            assert opened.all_names() == [
+                tensor["name"] for tensor in FILES["files/everything.hrry"]["tensors"]
+            ]
+            opened.verify()

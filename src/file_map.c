@@ -90,7 +90,7 @@ static void *map_pages(int descriptor, size_t size, bool writable) {
                 0);
 }
 
-HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access, bool prefetch,
+HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access,
                           HurrayBuffer **out) {
     size_t length;
     *out = NULL;
@@ -103,11 +103,6 @@ HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access
     }
     if (data == MAP_FAILED) return HURRAY_OK; /* some file systems cannot; reading will do */
 
-#ifdef MADV_WILLNEED
-    if (prefetch) (void)madvise(data, length, MADV_WILLNEED); /* advice: it may be ignored */
-#else
-    (void)prefetch;
-#endif
     HurrayBufferInfo info = {
         .data = data,
         .byte_size = size,
@@ -121,10 +116,46 @@ HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access
 
 #else
 
-HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access, bool prefetch,
+HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access,
                           HurrayBuffer **out) {
-    (void)descriptor, (void)size, (void)access, (void)prefetch;
+    (void)descriptor, (void)size, (void)access;
     *out = NULL;
+    return HURRAY_OK;
+}
+
+#endif
+
+/* ---- reading ahead ---- */
+
+#if HAVE_MAPPING && defined(MADV_WILLNEED)
+
+/* Linux takes no more from one call than it reads ahead of who reads in sequence, 128 KiB by default;
+ * of a longer range it would leave out the rest. */
+#define PREFETCH_SIZE ((size_t)128 << 10)
+/* Bytes between two looks at whether to go on: the calls wait when a disk has enough to do. */
+#define PREFETCH_CHECK ((size_t)64 << 20)
+
+HurrayStatus hri_file_prefetch(const HurrayBuffer *mapping, bool (*interrupted)(void *context),
+                               void *context) {
+    const HurrayBufferInfo *info = hurray_buffer_info(mapping);
+    size_t size = (size_t)info->byte_size;
+    for (size_t done = 0; done < size; done += PREFETCH_SIZE) {
+        if (done != 0 && done % PREFETCH_CHECK == 0) {
+            HurrayStatus status = hri_interrupted(interrupted, context, "reading ahead");
+            if (status != HURRAY_OK) return status;
+        }
+        size_t length = size - done < PREFETCH_SIZE ? size - done : PREFETCH_SIZE;
+        /* Advice: where it is refused, the pages come when they are touched. */
+        if (madvise((uint8_t *)info->data + done, length, MADV_WILLNEED) != 0) break;
+    }
+    return HURRAY_OK;
+}
+
+#else
+
+HurrayStatus hri_file_prefetch(const HurrayBuffer *mapping, bool (*interrupted)(void *context),
+                               void *context) {
+    (void)mapping, (void)interrupted, (void)context;
     return HURRAY_OK;
 }
 

@@ -17,7 +17,10 @@ HurrayStatus hri_file_size(int descriptor, uint64_t *out_size);
  * the descriptor. It is read-only, and flagged so, for HURRAY_FILE_MAP_READ_ONLY and where the system
  * refuses more. NULL in `out`, and success, where the system or this library cannot map at all.
  */
-HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access, bool prefetch,
+HurrayStatus hri_file_map(int descriptor, uint64_t size, HurrayFileAccess access,
                           HurrayBuffer **out);
+/* Has the system read all of a mapping ahead, unless `interrupted` ends it. */
+HurrayStatus hri_file_prefetch(const HurrayBuffer *mapping, bool (*interrupted)(void *context),
+                               void *context);
 
 #endif

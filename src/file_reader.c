@@ -113,9 +113,13 @@ static HurrayStatus open_file(HurrayFileReader *reader, int descriptor, HurrayFi
     HurrayStatus status = hri_file_size(descriptor, &reader->access.size);
     if (status == HURRAY_OK) status = read_structure(reader);
     if (status == HURRAY_OK && reader->options.access != HURRAY_FILE_READ) {
-        status = hri_file_map(descriptor, reader->info.size, reader->options.access,
-                              reader->options.prefetch, &reader->bytes);
+        status =
+            hri_file_map(descriptor, reader->info.size, reader->options.access, &reader->bytes);
         reader->shares = reader->bytes != NULL;
+    }
+    if (status == HURRAY_OK && reader->shares && reader->options.prefetch) {
+        status = hri_file_prefetch(reader->bytes, reader->options.interrupted,
+                                   reader->options.interrupt_context);
     }
     if (status != HURRAY_OK) {
         hurray_file_reader_destroy(&reader);

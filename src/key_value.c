@@ -407,8 +407,7 @@ static HurrayStatus check_section(const uint8_t *bytes, size_t size, uint32_t *o
     uint64_t scalars = 0;
     if (reader.failed || count > reader_left(&reader) / MIN_ENTRY_SIZE) {
         return hri_fail(HURRAY_ERR_FILE_INVALID,
-                        "the metadata section of %zu bytes cannot hold its count and %u entries",
-                        size, count);
+                        "the metadata section of %zu bytes cannot hold %u entries", size, count);
     }
     for (Place place = {.entry = 0}; place.entry < count; place.entry++) {
         HurrayKeyValue entry;

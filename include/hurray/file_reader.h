@@ -55,7 +55,8 @@ typedef struct HurrayFileReaderOptions {
     /* Before a tensor is handed out, ask the system for the file's size again: a file that was cut
      * short gives HURRAY_ERR_FILE_INVALID instead of a signal (unless it shrinks later still). */
     bool check_size;
-    /* Tell the system to read the whole mapping ahead, in its own time. */
+    /* Have the system read the whole mapping ahead as soon as it is there. That waits until the disk
+     * has taken the requests, not for the last of them. */
     bool prefetch;
     const HurrayAllocator *allocator; /* HURRAY_FILE_READ; NULL: the default one; copied */
     HurrayDecodeOptions decode;       /* known_layout_ids must outlive the reader */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import copy
 import errno
 import gc
@@ -689,6 +690,35 @@ def test_read_ahead_changes_nothing_else(model):
     for access in MODES:
         loaded = hurray.load(model, prefetch=True, mmap=access)
         np.testing.assert_array_equal(np.asarray(loaded["w"]), ARRAYS["w"])
+
+
+def resident(path):
+    """Bytes of a file that the system has in memory."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+        pages = (ctypes.c_ubyte * -(-len(mapping) // mmap.PAGESIZE))()
+        known = libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(len(mapping)), pages)
+        if known != 0:
+            raise OSError(ctypes.get_errno(), "mincore")
+        return sum(page & 1 for page in pages) * mmap.PAGESIZE
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to empty the system's cache")
+def test_read_ahead_is_of_the_whole_file(path):
+    size = 48 << 20  # more than the system reads ahead by itself
+    hurray.save(path, {"a": np.ones(size, np.uint8)})
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if resident(path) > 0:
+        pytest.skip("this file system keeps files in memory")
+    loaded = hurray.load(path, prefetch=True)
+    deadline = time.monotonic() + 30
+    while resident(path) < size and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert resident(path) >= size
+    del loaded
 
 
 @pytest.mark.parametrize("access", MODES)

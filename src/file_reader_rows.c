@@ -25,16 +25,18 @@ static HurrayStatus check_layout(const HurrayDescriptorFields *fields) {
     if (fields->rank == 0) {
         return hri_fail(HURRAY_ERR_UNSUPPORTED, "rows of a tensor of rank 0, which has none");
     }
+    if (hurray_shape_is_dynamic(fields->shape, fields->rank)) {
+        return hri_fail(HURRAY_ERR_UNSUPPORTED, "rows of a tensor with a dynamic dimension");
+    }
     return HURRAY_OK;
 }
 
-/* The fields are those of a valid descriptor, so that the whole, and with it any part, has less than
- * 2^64 bytes. */
+/* The fields are those of a valid descriptor that has rows, so that the whole, and with it any part,
+ * has less than 2^64 bytes. */
 static HurrayStatus find_rows(const HurrayDescriptorFields *fields, uint64_t start, uint64_t stop,
                               Rows *out) {
-    HurrayStatus status = check_layout(fields);
     uint64_t all, row = 0;
-    if (status == HURRAY_OK) status = hurray_shape_count(fields->shape, fields->rank, &all);
+    HurrayStatus status = hurray_shape_count(fields->shape, fields->rank, &all);
     if (status == HURRAY_OK && all != 0) { /* else the others may have 2^64 elements and more */
         status = hurray_shape_count(fields->shape + 1, fields->rank - 1, &row);
     }
@@ -112,8 +114,40 @@ static HurrayStatus read_rows(HurrayFileReader *reader, RowFields *rows, uint64_
     return status;
 }
 
-HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64_t index, uint64_t start,
-                                     uint64_t stop, HurrayTensor **out) {
+/* A bound of a slice as a row: negative ones count from the end, those beyond it are cut. */
+static uint64_t slice_bound(int64_t bound, uint64_t rows) {
+    if (bound >= 0) return (uint64_t)bound < rows ? (uint64_t)bound : rows;
+    uint64_t back = 0 - (uint64_t)bound;
+    return back < rows ? rows - back : 0;
+}
+
+/* Which rows are meant: `start` and `stop`, or those of a slice. */
+typedef struct Bounds {
+    bool is_slice;
+    uint64_t start, stop; /* of a slice: int64_t */
+} Bounds;
+
+static HurrayStatus make_rows(HurrayFileReader *reader, const HurrayDescriptorFields *fields,
+                              uint64_t data_offset, Bounds bounds, HurrayTensor **out) {
+    HurrayStatus status = check_layout(fields);
+    if (status != HURRAY_OK) return status;
+    if (bounds.is_slice) {
+        bounds.start = slice_bound((int64_t)bounds.start, fields->shape[0]);
+        bounds.stop = slice_bound((int64_t)bounds.stop, fields->shape[0]);
+        if (bounds.stop < bounds.start) bounds.stop = bounds.start;
+    }
+    Rows place;
+    status = find_rows(fields, bounds.start, bounds.stop, &place);
+    if (status != HURRAY_OK) return status;
+    RowFields rows;
+    describe(fields, bounds.start, bounds.stop, &rows);
+    uint64_t offset = data_offset + place.begin;
+    return reader->shares ? share_rows(reader, &rows, offset, place.size, out)
+                          : read_rows(reader, &rows, offset, place.size, out);
+}
+
+static HurrayStatus rows_of(HurrayFileReader *reader, uint64_t index, Bounds bounds,
+                            HurrayTensor **out) {
     if (reader == NULL || out == NULL) return hri_fail_null(reader == NULL ? "reader" : "out");
     HurrayStatus status = hri_file_check_entry(reader, index);
     if (status == HURRAY_OK) status = hri_file_check_size(reader);
@@ -123,17 +157,17 @@ HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64_t index, u
     HurrayDescriptor *descriptor;
     status = hri_file_descriptor(reader, entry, &descriptor, offsets);
     if (status != HURRAY_OK) return status;
-
-    const HurrayDescriptorFields *fields = hurray_descriptor_fields(descriptor);
-    Rows place;
-    status = find_rows(fields, start, stop, &place);
-    if (status == HURRAY_OK) {
-        RowFields rows;
-        describe(fields, start, stop, &rows);
-        uint64_t offset = offsets[0] + place.begin;
-        status = reader->shares ? share_rows(reader, &rows, offset, place.size, out)
-                                : read_rows(reader, &rows, offset, place.size, out);
-    }
+    status = make_rows(reader, hurray_descriptor_fields(descriptor), offsets[0], bounds, out);
     hurray_descriptor_destroy(descriptor);
     return status == HURRAY_OK ? status : hri_file_fail_in(reader, entry, status);
+}
+
+HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64_t index, uint64_t start,
+                                     uint64_t stop, HurrayTensor **out) {
+    return rows_of(reader, index, (Bounds){false, start, stop}, out);
+}
+
+HurrayStatus hurray_file_reader_slice(HurrayFileReader *reader, uint64_t index, int64_t start,
+                                      int64_t stop, HurrayTensor **out) {
+    return rows_of(reader, index, (Bounds){true, (uint64_t)start, (uint64_t)stop}, out);
 }

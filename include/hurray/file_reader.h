@@ -149,11 +149,15 @@ HURRAY_API HurrayStatus hurray_file_reader_tensors(HurrayFileReader *reader,
  * Rows start … stop - 1 of dimension 0 of a row-major tensor without quantization, reading only
  * their bytes. Mapped, the buffer begins up to 63 bytes before them. Rows of sub-byte types must
  * begin at a byte. A shard section is moved along, statistics and member sections are left out.
- * HURRAY_ERR_INDEX_OUT_OF_BOUNDS, HURRAY_ERR_UNSUPPORTED, HURRAY_ERR_INVALID_LAYOUT for a dynamic
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS; HURRAY_ERR_UNSUPPORTED for other tensors, and for a dynamic
  * dimension.
  */
 HURRAY_API HurrayStatus hurray_file_reader_rows(HurrayFileReader *reader, uint64_t index,
                                                 uint64_t start, uint64_t stop, HurrayTensor **out);
+/* The same for the slice start:stop: a negative bound counts from the end, one that is beyond it is
+ * cut, and there are no rows when stop is not above start. */
+HURRAY_API HurrayStatus hurray_file_reader_slice(HurrayFileReader *reader, uint64_t index,
+                                                 int64_t start, int64_t stop, HurrayTensor **out);
 /*
  * The item that begins at an entry: itself alone, or the head of a composite with all its members,
  * validated. They stand at positions *out_first … *out_end - 1 of hurray_file_reader_in_order, the

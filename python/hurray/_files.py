@@ -463,13 +463,10 @@ class File(Mapping[str, Tensor | Composite]):
         >>> print(hurray.open(path).read("w", -2))
         [4 5]
         """
-        extent = self.descriptor(name).shape[:1]
-        if not extent or extent[0] is None:
-            raise UnsupportedError(
-                f"{name!r} has no rows; its shape is {self.descriptor(name).shape}"
-            )
-        first, last, _ = slice(start, stop).indices(extent[0])
-        return self._reader.rows(name, first, max(first, last))
+        try:
+            return self._reader.rows(name, slice(start, stop))
+        except KeyError as error:
+            raise self._missing(name, error) from None
 
     # ---- the whole ----
 

@@ -337,25 +337,56 @@ static PyObject *entry_name(const HurrayFileEntry *entry) {
 
 /* ---- many tensors at once ---- */
 
-/* Entries to read, and the tensors that came of them, which are taken one after another. */
+/* The head of a composite among the tensors of a batch. */
+typedef struct BatchHead {
+    HurrayDescriptor *descriptor;
+    uint64_t before; /* tensors in front of it */
+} BatchHead;
+
+/*
+ * Items to read: their tensors and heads, in the order of the file, which are then taken one after
+ * another. Each head is looked at once: another look might find another, where a file object lies or
+ * somebody writes into the file.
+ */
 typedef struct Batch {
     CoreState *state;
     ReaderObject *reader;
-    uint64_t *indices;
+    uint64_t *indices; /* of tensors */
     uint64_t count, capacity;
-    HurrayTensor **tensors;
-    uint64_t taken;
+    BatchHead *heads;
+    uint64_t head_count, head_capacity;
+    HurrayTensor **tensors; /* [count] */
+    uint64_t taken, heads_taken;
 } Batch;
 
+/* Room for one more element of `size` bytes in an array of raw memory. */
+static bool reserve(void *array, size_t size, uint64_t count, uint64_t *capacity) {
+    void *old, *grown;
+    if (count < *capacity) return true;
+    uint64_t more = *capacity == 0 ? 64 : 2 * *capacity;
+    memcpy(&old, array, sizeof old);
+    grown = PyMem_RawRealloc(old, (size_t)more * size);
+    if (grown == NULL) return PyErr_NoMemory() != NULL;
+    memcpy(array, &grown, sizeof grown);
+    *capacity = more;
+    return true;
+}
+
 static bool batch_add(Batch *batch, uint64_t index) {
-    if (batch->count == batch->capacity) {
-        uint64_t capacity = batch->capacity == 0 ? 64 : 2 * batch->capacity;
-        uint64_t *grown = PyMem_RawRealloc(batch->indices, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) return PyErr_NoMemory() != NULL;
-        batch->indices = grown;
-        batch->capacity = capacity;
+    if (!reserve(&batch->indices, sizeof *batch->indices, batch->count, &batch->capacity)) {
+        return false;
     }
     batch->indices[batch->count++] = index;
+    return true;
+}
+
+/* Takes `head` over, also when it fails. */
+static bool batch_add_head(Batch *batch, HurrayDescriptor *head) {
+    if (!reserve(&batch->heads, sizeof *batch->heads, batch->head_count, &batch->head_capacity)) {
+        hurray_descriptor_destroy(head);
+        return false;
+    }
+    batch->heads[batch->head_count++] = (BatchHead){head, batch->count};
     return true;
 }
 
@@ -363,12 +394,21 @@ static void batch_clear(Batch *batch) {
     for (uint64_t i = batch->taken; batch->tensors != NULL && i < batch->count; i++) {
         hurray_tensor_release(batch->tensors[i]);
     }
+    for (uint64_t i = 0; i < batch->head_count; i++) {
+        hurray_descriptor_destroy(batch->heads[i].descriptor);
+    }
     PyMem_RawFree(batch->tensors);
+    PyMem_RawFree(batch->heads);
     PyMem_RawFree(batch->indices);
 }
 
 static bool fail(const Batch *batch, HurrayStatus status) {
     raise_failure(batch->state, batch->reader, status);
+    return false;
+}
+
+static bool fail_changed(const Batch *batch) {
+    PyErr_SetString(batch->state->FileError, "the file changed while it was being read");
     return false;
 }
 
@@ -389,24 +429,29 @@ static bool head_of(const Batch *batch, uint64_t index, HurrayDescriptor **out) 
     return true;
 }
 
-/* Adds the tensors of the item that begins at an entry. */
-static bool batch_add_item(Batch *batch, uint64_t index) {
-    HurrayFileReader *reader = batch->reader->reader;
+/* Adds the tensor or head at an entry; `*missing` parts are still to come. */
+static bool batch_add_part(Batch *batch, uint64_t index, uint64_t *missing) {
     HurrayDescriptor *head;
     if (!head_of(batch, index, &head)) return false;
+    --*missing;
     if (head == NULL) return batch_add(batch, index);
-    hurray_descriptor_destroy(head);
-    uint64_t first, last;
+    *missing += hurray_descriptor_fields(head)->layout.composite.member_count;
+    return batch_add_head(batch, head);
+}
+
+/* Adds all of the item that begins at an entry. */
+static bool batch_add_item(Batch *batch, uint64_t index) {
+    HurrayFileReader *reader = batch->reader->reader;
+    uint64_t first, last, missing = 1;
+    if (!batch_add_part(batch, index, &missing)) return false;
+    if (missing == 0) return true;
     HurrayStatus status = hurray_file_reader_item(reader, index, &first, &last);
-    for (uint64_t position = first + 1; status == HURRAY_OK && position < last; position++) {
-        uint64_t member;
-        status = hurray_file_reader_in_order(reader, position, &member);
-        if (status != HURRAY_OK) break;
-        if (!head_of(batch, member, &head)) return false;
-        if (head == NULL && !batch_add(batch, member)) return false;
-        if (head != NULL) hurray_descriptor_destroy(head);
+    for (first++; status == HURRAY_OK && first < last && missing > 0; first++) {
+        status = hurray_file_reader_in_order(reader, first, &index);
+        if (status == HURRAY_OK && !batch_add_part(batch, index, &missing)) return false;
     }
-    return status == HURRAY_OK || fail(batch, status);
+    if (status != HURRAY_OK) return fail(batch, status);
+    return (missing == 0 && first == last) || fail_changed(batch);
 }
 
 static bool batch_read(Batch *batch, uint32_t threads) {
@@ -423,28 +468,22 @@ static bool batch_read(Batch *batch, uint32_t threads) {
     return fail(batch, status);
 }
 
-static PyObject *batch_take(Batch *batch) {
-    return tensor_wrap(batch->state, batch->tensors[batch->taken++]);
-}
-
-/* The Composite whose head is at `*position` in the order of the file, of tensors of the batch. */
-static PyObject *batch_compose(Batch *batch, const HurrayDescriptor *head, uint64_t *position) {
-    const HurrayDescriptorFields *fields = hurray_descriptor_fields(head);
+/* The next item or member, at `depth` below an item: batch_add_item has seen that it is whole. */
+static PyObject *batch_take(Batch *batch, uint32_t depth) {
+    uint64_t next = batch->heads_taken;
+    if (next == batch->head_count || batch->heads[next].before != batch->taken) {
+        return tensor_wrap(batch->state, batch->tensors[batch->taken++]);
+    }
+    batch->heads_taken++;
+    const HurrayDescriptorFields *fields = hurray_descriptor_fields(batch->heads[next].descriptor);
     uint32_t count = fields->layout.composite.member_count;
-    /* The item is whole, so that there are as many; no more memory than they have names. */
+    if (depth == HURRAY_MAX_COMPOSITE_DEPTH) {
+        fail_changed(batch);
+        return NULL;
+    }
     PyObject *members = PyTuple_New((Py_ssize_t)count);
     for (uint32_t i = 0; members != NULL && i < count; i++) {
-        HurrayDescriptor *inner;
-        PyObject *member = NULL;
-        uint64_t index;
-        HurrayStatus status =
-            hurray_file_reader_in_order(batch->reader->reader, ++*position, &index);
-        if (status != HURRAY_OK) {
-            fail(batch, status);
-        } else if (head_of(batch, index, &inner)) {
-            member = inner == NULL ? batch_take(batch) : batch_compose(batch, inner, position);
-            if (inner != NULL) hurray_descriptor_destroy(inner);
-        }
+        PyObject *member = batch_take(batch, depth + 1);
         if (member == NULL) {
             Py_CLEAR(members);
         } else {
@@ -457,27 +496,10 @@ static PyObject *batch_compose(Batch *batch, const HurrayDescriptor *head, uint6
     return composite;
 }
 
-/* The Tensor or Composite at an entry, of tensors of the batch. */
-static PyObject *batch_item(Batch *batch, uint64_t index) {
-    HurrayDescriptor *head;
-    if (!head_of(batch, index, &head)) return NULL;
-    if (head == NULL) return batch_take(batch);
-    uint64_t first, last;
-    HurrayStatus status = hurray_file_reader_item(batch->reader->reader, index, &first, &last);
-    PyObject *composite = NULL;
-    if (status == HURRAY_OK) {
-        composite = batch_compose(batch, head, &first);
-    } else {
-        fail(batch, status);
-    }
-    hurray_descriptor_destroy(head);
-    return composite;
-}
-
 static PyObject *read_one(CoreState *state, ReaderObject *reader, uint64_t index) {
     Batch batch = {.state = state, .reader = reader};
     PyObject *item = NULL;
-    if (batch_add_item(&batch, index) && batch_read(&batch, 0)) item = batch_item(&batch, index);
+    if (batch_add_item(&batch, index) && batch_read(&batch, 0)) item = batch_take(&batch, 0);
     batch_clear(&batch);
     return item;
 }
@@ -493,7 +515,7 @@ static PyObject *read_many(CoreState *state, ReaderObject *reader, const uint64_
     for (uint64_t i = 0; dict != NULL && i < count; i++) {
         HurrayFileEntry entry;
         hurray_file_reader_entry(reader->reader, roots[i], &entry); /* it is there */
-        PyObject *item = batch_item(&batch, roots[i]);
+        PyObject *item = batch_take(&batch, 0);
         PyObject *name = item == NULL ? NULL : entry_name(&entry);
         if (name == NULL || PyDict_SetItem(dict, name, item) < 0) Py_CLEAR(dict);
         Py_XDECREF(name);
@@ -568,24 +590,24 @@ static PyObject *reader_get(PyObject *self, PyObject *name) {
     return item;
 }
 
-PyDoc_STRVAR(rows_doc, "rows($self, name, start, stop, /)\n--\n\n"
-                       "Tensor: rows start to stop - 1 of dimension 0; only their bytes are read.");
+PyDoc_STRVAR(rows_doc, "rows($self, name, rows, /)\n--\n\n"
+                       "Tensor: a slice along dimension 0, of step 1; only its bytes are read.");
 
 static PyObject *reader_rows(PyObject *self, PyObject *args) {
     CoreState *state = core_state_of(self);
     ReaderObject *reader = reader_of(self);
-    PyObject *name, *first, *last;
-    uint64_t index, start, stop;
-    if (!PyArg_ParseTuple(args, "OOO:rows", &name, &first, &last) ||
-        !argument_as_u64(first, "start", &start) || !argument_as_u64(last, "stop", &stop) ||
-        !begin(state, reader)) {
+    PyObject *name, *slice;
+    Py_ssize_t start, stop, step;
+    uint64_t index;
+    if (!PyArg_ParseTuple(args, "OO!:rows", &name, &PySlice_Type, &slice) ||
+        PySlice_Unpack(slice, &start, &stop, &step) < 0 || !begin(state, reader)) {
         return NULL;
     }
     HurrayTensor *tensor = NULL;
     PyObject *rows = NULL;
     if (find(state, reader, name, &index)) {
         PyThreadState *saved = allow_threads(reader);
-        HurrayStatus status = hurray_file_reader_rows(reader->reader, index, start, stop, &tensor);
+        HurrayStatus status = hurray_file_reader_slice(reader->reader, index, start, stop, &tensor);
         end_allow_threads(saved);
         rows =
             status == HURRAY_OK ? tensor_wrap(state, tensor) : raise_failure(state, reader, status);

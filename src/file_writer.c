@@ -118,22 +118,25 @@ static HurrayStatus check_options(const HurrayFileWriterOptions *options) {
                         "alignment is %u, expected a power of two from %u to %u", alignment,
                         HURRAY_FILE_MIN_ALIGNMENT, HURRAY_FILE_MAX_ALIGNMENT);
     }
-    if (options->checksums && hurray_key_values_find(options->metadata, HURRAY_CHECKSUMS_KEY,
-                                                     strlen(HURRAY_CHECKSUMS_KEY)) != NULL) {
-        return hri_fail(HURRAY_ERR_INVALID_ARGUMENT,
-                        "metadata key \"" HURRAY_CHECKSUMS_KEY "\" is where checksums go");
-    }
     return HURRAY_OK;
 }
 
-/* Copies the list, and sees that it fits a section. */
+static bool holds_checksums(const HurrayKeyValue *entry) {
+    const size_t length = strlen(HURRAY_CHECKSUMS_KEY);
+    return entry->key.length == length && entry->key.data != NULL &&
+           memcmp(entry->key.data, HURRAY_CHECKSUMS_KEY, length) == 0;
+}
+
+/* Copies the list but for checksums, which are of the file it comes from; sees that it fits a
+ * section. */
 static HurrayStatus copy_metadata(HurrayFileWriter *writer, const HurrayKeyValues *metadata) {
     uint64_t size;
     HurrayStatus status = hurray_key_values_create(&writer->metadata);
     if (status != HURRAY_OK || metadata == NULL) return status;
     status = hurray_key_values_encoded_size(metadata, &size);
     for (uint32_t i = 0; status == HURRAY_OK && i < hurray_key_values_count(metadata); i++) {
-        status = hurray_key_values_add(writer->metadata, hurray_key_values_at(metadata, i));
+        const HurrayKeyValue *entry = hurray_key_values_at(metadata, i);
+        if (!holds_checksums(entry)) status = hurray_key_values_add(writer->metadata, entry);
     }
     return status;
 }
@@ -462,9 +465,7 @@ HurrayStatus hurray_file_writer_add_metadata(HurrayFileWriter *writer,
     if (entry == NULL) return hri_fail_null("entry");
     HurrayStatus status = check_state(writer);
     if (status != HURRAY_OK) return status;
-    const size_t length = strlen(HURRAY_CHECKSUMS_KEY);
-    if (writer->checksums && entry->key.length == length && entry->key.data != NULL &&
-        memcmp(entry->key.data, HURRAY_CHECKSUMS_KEY, length) == 0) {
+    if (writer->checksums && holds_checksums(entry)) {
         return hri_fail(HURRAY_ERR_INVALID_ARGUMENT,
                         "metadata key \"" HURRAY_CHECKSUMS_KEY "\" is where checksums go");
     }

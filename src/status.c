@@ -2,6 +2,7 @@
 #include <hurray/status.h>
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,14 +16,25 @@
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local int error_number;
 
+/* Whether a character of two or three bytes is one that a terminal or a reader of lines would obey:
+ * U+0080 … 9F, and what separates lines or changes the direction of writing, U+2028 … 202E and
+ * U+2066 … 2069. */
+static bool is_control(const uint8_t *text, size_t length) {
+    if (length == 2) return text[0] == 0xC2 && text[1] < 0xA0;
+    if (length != 3 || text[0] != 0xE2) return false;
+    return (text[1] == 0x80 && text[2] >= 0xA8 && text[2] <= 0xAE) ||
+           (text[1] == 0x81 && text[2] >= 0xA6 && text[2] <= 0xA9);
+}
+
 /* Names from outside stand in messages, and may be cut: what is no character becomes a '?', what
- * would break the line a blank. */
+ * would break the line or the terminal a blank for each of its bytes. */
 static void make_presentable(char *text) {
     size_t left = strlen(text);
     while (left > 0) {
         size_t length = hri_utf8_character((const uint8_t *)text, left);
         if (length == 0) *text = '?';
         if ((uint8_t)*text < 0x20 || *text == 0x7F) *text = ' ';
+        if (is_control((const uint8_t *)text, length)) memset(text, ' ', length);
         if (length == 0) length = 1;
         text += length;
         left -= length;

@@ -40,13 +40,15 @@ typedef struct HurrayFileWriter HurrayFileWriter;
 
 /* Zero is the default for all. */
 typedef struct HurrayFileWriterOptions {
-    uint32_t alignment;              /* of data buffers: a power of two, 4096 … 2097152; 0: 4096 */
-    bool sorted_index;               /* by name, for readers that search */
-    bool no_index_checksum;          /* leave HAS_INDEX_CRC32C clear */
-    bool checksums;                  /* add HURRAY_CHECKSUMS_KEY */
-    uint64_t tensor_count;           /* a hint for readers; 0: unknown */
-    const HurrayKeyValues *metadata; /* copied; NULL or empty: no KV section */
-    bool no_sync;                    /* on a path: rename without waiting for the disk */
+    uint32_t alignment;     /* of data buffers: a power of two, 4096 … 2097152; 0: 4096 */
+    bool sorted_index;      /* by name, for readers that search */
+    bool no_index_checksum; /* leave HAS_INDEX_CRC32C clear */
+    bool checksums;         /* add HURRAY_CHECKSUMS_KEY */
+    uint64_t tensor_count;  /* a hint for readers; 0: unknown */
+    /* Copied, but for HURRAY_CHECKSUMS_KEY: such an entry is about the file that the list comes from.
+     * NULL or empty: no KV section. */
+    const HurrayKeyValues *metadata;
+    bool no_sync; /* on a path: rename without waiting for the disk */
     /* On a path: see HurrayOpenFile. */
     bool (*interrupted)(void *context);
     void *interrupt_context;
@@ -56,8 +58,7 @@ typedef struct HurrayFileWriterOptions {
  * Begins a file at `path`, which is replaced when it is finished; where it is a symbolic link, its
  * target is. An existing file's mode is kept. A pipe or a device is written to as it is, and keeps
  * what it got. HURRAY_ERR_IO for what the system refuses (a missing or read-only directory, a
- * directory as target, …), HURRAY_ERR_INVALID_ARGUMENT for an alignment and, beside `checksums`, for
- * metadata with that key.
+ * directory as target, …), HURRAY_ERR_INVALID_ARGUMENT for an alignment.
  */
 HURRAY_API HurrayStatus hurray_file_writer_open(const char *path,
                                                 const HurrayFileWriterOptions *options,

@@ -79,19 +79,29 @@ def _file_object(source: Any) -> Any:
             f"source is {type(source).__name__}; expected a path, a URL, a binary file object with "
             "seek() and read(), or a bytes-like object"
         )
-    lock = threading.Lock()
+    lock, busy = threading.RLock(), False
+
+    def read_all(size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = source.read(size)
+            if not part:  # the end, or None: nothing at the moment
+                break
+            parts.append(part)
+            size -= len(part)
+        return cast(bytes, parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def read_at(offset: int, size: int) -> bytes:
+        nonlocal busy
         with lock:
-            source.seek(offset)
-            parts = []
-            while size > 0:
-                part = source.read(size)
-                if not part:  # the end, or None: nothing at the moment
-                    break
-                parts.append(part)
-                size -= len(part)
-        return cast(bytes, parts[0]) if len(parts) == 1 else b"".join(parts)
+            if busy:  # this thread, in read() or in a signal handler
+                raise RuntimeError("the source is being read by the code that was interrupted")
+            try:
+                busy = True
+                source.seek(offset)
+                return read_all(size)
+            finally:
+                busy = False
 
     try:
         return source.seek(0, os.SEEK_END), read_at
@@ -138,15 +148,29 @@ def _reader(source: Any, **options: Any) -> _FileReader:
 
 # Names that are compared in full with one that is not there; of more, those that look most alike.
 _COMPARED_NAMES = 200
+# Characters of the names that are: comparing takes the square of them, and names may be a stranger's.
+_COMPARED_LENGTH = 256
+# Parts of a name by which others are found to look alike.
+_COMPARED_PARTS = 32
 
 
 def _close_names(name: str, names: list[str]) -> list[str]:
     import difflib
 
+    if len(name) > _COMPARED_LENGTH:
+        return []
+    names = [other for other in names if len(other) <= 2 * _COMPARED_LENGTH]
     if len(names) > _COMPARED_NAMES:
-        parts = {name[i : i + 3] for i in range(max(1, len(name) - 2))}
+        starts = range(0, max(1, len(name) - 2), len(name) // _COMPARED_PARTS + 1)
+        parts = {name[i : i + 3] for i in starts}
         names = heapq.nlargest(_COMPARED_NAMES, names, lambda n: sum(p in n for p in parts))
     return difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+
+
+def _shown_name(name: object) -> str:
+    """With quotes; of a long one the beginning."""
+    text = str(name)
+    return repr(name) if len(text) <= _COMPARED_LENGTH else f"{text[:_COMPARED_LENGTH]!r}…"
 
 
 # ---- progress ----
@@ -536,7 +560,7 @@ class File(Mapping[str, Tensor | Composite]):
         """The same error with the names that are close."""
         close = _close_names(str(name), self.all_names())
         hint = f"; close ones are {', '.join(map(repr, close))}" if close else ""
-        return type(error)(f"no tensor {name!r} in {self._shown()}{hint}")
+        return type(error)(f"no tensor {_shown_name(name)} in {self._shown()}{hint}")
 
     def _shown(self) -> str:
         if isinstance(self._path, (str, os.PathLike)):

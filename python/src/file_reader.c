@@ -186,9 +186,12 @@ static HurrayStatus open_memory(CoreState *state, ReaderObject *self, PyObject *
 
 static HurrayStatus open_callable(ReaderObject *self, PyObject *pair,
                                   HurrayFileReaderOptions options) {
-    unsigned long long size;
-    PyObject *read_at;
-    if (!PyArg_ParseTuple(pair, "KO", &size, &read_at)) return HURRAY_ERR_INTERRUPTED;
+    uint64_t size;
+    PyObject *length, *read_at;
+    if (!PyArg_ParseTuple(pair, "OO", &length, &read_at) ||
+        !argument_as_u64(length, "the size of source", &size)) {
+        return HURRAY_ERR_INTERRUPTED;
+    }
     self->read_at = Py_NewRef(read_at);
     options.access = HURRAY_FILE_READ;
     /* Concurrent, so that the library takes no lock around a call in which the GIL changes hands: a
@@ -312,7 +315,7 @@ static void end(ReaderObject *reader) {
 }
 
 static bool miss(CoreState *state, PyObject *name) {
-    PyErr_Format(state->MissingName, "no tensor %R: a name is text without surrogates", name);
+    PyErr_Format(state->MissingName, "no tensor %.256R: a name is text without surrogates", name);
     return false;
 }
 

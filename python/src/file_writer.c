@@ -135,7 +135,7 @@ static PyObject *raise_for_name(CoreState *state, HurrayStatus status, PyObject 
     if (status == HURRAY_ERR_IO || status == HURRAY_ERR_INTERRUPTED) return NULL;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyErr_Format(type, "%R: %s", name, hurray_error_message());
+    PyErr_Format(type, "%.256R: %s", name, hurray_error_message());
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);

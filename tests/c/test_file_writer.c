@@ -335,24 +335,18 @@ static void refused_options(void **state) {
                        hurray_file_writer_create(&sink, &options, &writer));
         expect_message("alignment is");
     }
-    HurrayKeyValues *metadata = NULL;
-    const HurrayScalar value = {.int64 = 1};
-    const HurrayKeyValue entry = {{"hurray.crc32c", 13}, HURRAY_VALUE_INT64, 0, 1, &value};
-    expect_ok(hurray_key_values_create(&metadata));
-    expect_ok(hurray_key_values_add(metadata, &entry));
-    const HurrayFileWriterOptions taken = {.metadata = metadata, .checksums = true};
-    expect_failure(HURRAY_ERR_INVALID_ARGUMENT, hurray_file_writer_create(&sink, &taken, &writer));
-    expect_message("hurray.crc32c");
     expect_failure(HURRAY_ERR_NULL_POINTER, hurray_file_writer_create(&none, NULL, &writer));
     expect_failure(HURRAY_ERR_NULL_POINTER, hurray_file_writer_create(NULL, NULL, &writer));
     expect_failure(HURRAY_ERR_NULL_POINTER, hurray_file_writer_open(NULL, NULL, &writer));
     assert_null(writer);
     assert_int_equal(memory.size, 0);
-    expect_ok(hurray_key_values_destroy(&metadata));
 
+    const HurrayScalar value = {.int64 = 1};
+    const HurrayKeyValue entry = {{"hurray.crc32c", 13}, HURRAY_VALUE_INT64, 0, 1, &value};
     const HurrayFileWriterOptions checks = {.checksums = true};
     writer = begin(&memory, &checks);
     expect_failure(HURRAY_ERR_INVALID_ARGUMENT, hurray_file_writer_add_metadata(writer, &entry));
+    expect_message("hurray.crc32c");
     expect_ok(hurray_file_writer_finish(writer));
     expect_failure(HURRAY_ERR_CLOSED, hurray_file_writer_add_metadata(writer, &entry));
     expect_ok(hurray_file_writer_destroy(&writer));

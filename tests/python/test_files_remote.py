@@ -331,6 +331,44 @@ def test_what_cannot_seek(data):
         hurray.load(NoSeek(data))
 
 
+@pytest.mark.parametrize("size", [None, -1, "x", 1.5, 2**64, 2**70], ids=repr)
+def test_sizes_that_make_no_sense(data, size):
+    class Lying(Counting):
+        def seek(self, offset, whence=0):
+            found = super().seek(offset, whence)
+            return size if whence else found
+
+    with pytest.raises((TypeError, OverflowError), match="the size of source"):
+        hurray.load(Lying(data))
+
+
+def test_a_file_object_that_asks_for_itself(data):
+    """As a signal handler might, that runs inside read()."""
+
+    class Curious(Counting):
+        asked = None
+
+        def read(self, size=-1):
+            if self.asked is not None:
+                self.asked["last"]
+            return super().read(size)
+
+    source, refused = Curious(data), []
+    file = source.asked = hurray.open(source)
+
+    def read():
+        with pytest.raises(hurray.FileError, match="being read by the code"):
+            file["big"]
+        refused.append(True)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert refused, "deadlock"
+    source.asked = None
+    check(file)
+
+
 def test_truncated_file_objects(data):
     for size in (0, 50, 103, 104, len(data) // 2, len(data) - 1):
         with pytest.raises(hurray.FileError):

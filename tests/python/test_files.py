@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import copy
+import ctypes
 import errno
 import gc
 import mmap
 import os
 import pickle
 import re
+import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -808,6 +810,23 @@ def test_a_file_that_shrinks_is_an_error_with_check_size(path):
         file["b"]
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGBUS"), reason="SIGBUS is of POSIX")
+@pytest.mark.skipif(leaks.is_sanitized(), reason="ASan handles the signal itself")
+def test_the_signal_of_a_mapping_that_broke_leaves_a_trace(path):
+    hurray.save(path, {"b": hurray.ones(100000)})
+    script = """
+import os, resource, sys, hurray
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+view = memoryview(hurray.load(sys.argv[1])["b"]).cast("B")
+os.truncate(sys.argv[1], 8192)
+bytes(view)
+"""
+    command = [sys.executable, "-X", "faulthandler", "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGBUS
+    assert "Bus error" in done.stderr and 'File "<string>", line 6' in done.stderr
+
+
 def test_a_file_that_shrinks_is_an_error_when_it_is_read(path):
     hurray.save(path, {"b": hurray.ones(100000)})
     file = hurray.open(path, mmap=False)
@@ -1006,8 +1025,6 @@ print(high_water() - before - extra)
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="clear_refs is Linux's")
 @pytest.mark.skipif(leaks.is_sanitized(), reason="ASan has memory of its own")
 def test_saving_and_reading_cost_no_more_than_the_data(path):
-    import subprocess
-
     for what in ("save", "load"):
         script = [sys.executable, "-c", PEAK, str(path), what]
         done = subprocess.run(script, capture_output=True, text=True, check=True)

@@ -585,6 +585,8 @@ def test_formats_show_by_content_where_the_suffix_says_nothing(tmp_path):
         (["a.hrry", "b.hrry"], "already"),
         (["a.hrry", "b.what"], "--to"),
         (["text", "b.hrry"], "--from"),
+        (["memory://a.npz", "b.hrry"], "URL"),
+        (["a.hrry", "memory://b.npz"], "URL"),
         (["a.npz", "b.hrry", "--alignment", "5"], "5"),
     ],
 )
@@ -598,6 +600,13 @@ def test_what_makes_no_sense_is_refused(tmp_path, capsys, monkeypatch, arguments
     assert len(lines) == 1
     assert said in lines[0]
     assert sorted(os.listdir()) == ["a.hrry", "a.npz", "text"]
+
+
+def test_hurray_files_are_converted_from_urls(tmp_path):
+    pytest.importorskip("fsspec")
+    hurray.save(tmp_path / "a.hrry", {"x": hurray.ones(2)})
+    assert convert(f"file://{tmp_path}/a.hrry", tmp_path / "b.npz") == 0
+    assert np.load(tmp_path / "b.npz")["x"].tolist() == [1, 1]
 
 
 def test_options_of_the_written_file(tmp_path):

@@ -46,6 +46,10 @@ def _formats(arguments: Namespace) -> tuple[str, str]:
         raise UsageError(
             f"{arguments.target}: {target} is only read; expected one of {', '.join(_WRITTEN)}"
         )
+    if "://" in arguments.target or ("://" in arguments.source and source != "hurray"):
+        raise UsageError(
+            "a URL can only be the source, and of a Hurray file; download others first"
+        )
     if source == target == "hurray":
         raise UsageError(f"{arguments.source} is a Hurray file already")
     if "hurray" not in (source, target):

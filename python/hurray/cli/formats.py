@@ -111,7 +111,9 @@ def format_of_path(path: str) -> str | None:
 
 
 def format_of_file(path: str) -> str | None:
-    """By the first bytes; where these leave it open, by the suffix."""
+    """By the first bytes; where these leave it open, and of a URL, by the suffix."""
+    if "://" in path:
+        return format_of_path(path)
     with open(path, "rb") as file:
         start = file.read(16)
     if start.startswith(b"HRRYFILE"):

@@ -164,9 +164,7 @@ def _convert(commands: Any) -> None:
     command.add_argument("--no-metadata", action="store_true", help="leave metadata out")
     command.add_argument("--checksums", action="store_true", help="Hurray: a CRC-32C per tensor")
     command.add_argument("--sorted-index", action="store_true", help="Hurray: an index by name")
-    command.add_argument(
-        "--alignment", type=int, default=4096, metavar="BYTES", help="Hurray: of data (4096)"
-    )
+    command.add_argument("--alignment", type=int, metavar="BYTES", help="Hurray: of data (4096)")
     command.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress bar")
 
 

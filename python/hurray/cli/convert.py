@@ -50,11 +50,25 @@ def _formats(arguments: Namespace) -> tuple[str, str]:
         raise UsageError(
             "a URL can only be the source, and of a Hurray file; download others first"
         )
+    if target != "hurray" and (odd := _options_of_hurray(arguments)):
+        raise UsageError(f"{odd} is for a Hurray file, and {arguments.target} gets {target}")
     if source == target == "hurray":
         raise UsageError(f"{arguments.source} is a Hurray file already")
     if "hurray" not in (source, target):
         raise UsageError(f"{source} to {target}: expected Hurray on one side; convert twice")
     return source, target
+
+
+def _options_of_hurray(arguments: Namespace) -> str | None:
+    """One that was given, of those that only a Hurray file has."""
+    for given, option in (
+        (arguments.checksums, "--checksums"),
+        (arguments.sorted_index, "--sorted-index"),
+        (arguments.alignment is not None, "--alignment"),
+    ):
+        if given:
+            return option
+    return None
 
 
 # ---- what is not carried ----

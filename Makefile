@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-c test-python fuzz format lint clean
+.PHONY: help demo test test-c test-python fuzz bench bench-smoke format lint clean
 
 help: ## what can be made (this list)
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -23,6 +23,12 @@ test-python: ## the Python tests alone
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (20)
 	@build-aux/fuzz
+
+bench: ## compare with other libraries; writes docs/performance.md
+	@build-aux/bench
+
+bench-smoke: ## run each comparison once, with little data
+	@build-aux/bench --smoke
 
 format: ## bring C and Python files into the house style
 	@build-aux/format

@@ -241,10 +241,14 @@ class Comparison:
             raise AssertionError(f"{self.definition.key}: the sides differ: {results}")
 
     def _rounds(self, sides: list[Side], budget: float, least: int, estimate: float) -> int:
+        """Times the sides in turn until budget is used up; where a round takes seconds, three times."""
         end = time.perf_counter() + budget
+        least = min(least, max(3, int(budget / estimate))) if estimate > 0 else least
         rounds = 0
         while rounds < least or (
-            rounds < MOST_ROUNDS and time.perf_counter() + estimate < end and not self.context.smoke
+            rounds < MOST_ROUNDS
+            and time.perf_counter() + estimate < end
+            and not self.context.smoke
         ):
             for i in range(len(sides)):  # each is first as often as others
                 side = sides[(i + rounds) % len(sides)]

@@ -59,4 +59,5 @@ def _draw_row(axis: object, found: list[Result]) -> None:
     axis.set(  # type: ignore[attr-defined]
         xscale="log", yscale="log", title=found[0].what, xlabel=found[0].size_unit, ylabel="seconds"
     )
+    axis.minorticks_off()  # type: ignore[attr-defined]
     axis.legend(fontsize=6)  # type: ignore[attr-defined]

@@ -4,7 +4,6 @@
 #include <hurray/pack.h>
 #include <hurray/transcode.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "buffer.h"
 #include "checked.h"
@@ -138,8 +137,6 @@ static void copy_elements(const Import *import, uint8_t *destination) {
     if (import->packing.bits < 8) {
         hurray_pack_strided(import->rank, import->shape, import->packing, source, import->strides,
                             destination);
-    } else if (import->contiguous) {
-        memcpy(destination, source, (size_t)import->bytes_after);
     } else {
         int64_t strides[HURRAY_MAX_RANK];
         hurray_shape_row_major_strides(import->shape, import->rank, strides);

@@ -12,6 +12,7 @@
 #include "convert.h"
 #include "fail.h"
 #include "layout.h"
+#include "parallel.h"
 #include "quantization.h"
 #include "sections.h"
 
@@ -158,22 +159,54 @@ HurrayStatus hri_conversion_clear(const Conversion *conversion) {
     return HURRAY_OK;
 }
 
+/* Bytes for which another thread is worth its start; and slabs for each, so that none waits long. */
+enum {
+    BYTES_PER_THREAD = 1 << 20,
+    SLABS_PER_THREAD = 8
+};
+
+typedef struct Slabs {
+    const Conversion *conversion;
+    const Blocks *blocks;
+    uint64_t length;  /* of each but the last, along the division's dimension */
+    size_t workspace; /* bytes for each thread */
+    uint8_t *memory;  /* of all threads */
+} Slabs;
+
+static HurrayStatus convert_slab(void *context, uint32_t thread, uint64_t part) {
+    const Slabs *slabs = context;
+    uint32_t k = slabs->blocks->division.dimension;
+    uint64_t first = part * slabs->length, end = slabs->conversion->shape[k];
+    if (end - first > slabs->length) end = first + slabs->length;
+    hri_blocks_convert(slabs->conversion, slabs->blocks, (Slab){k, first, end},
+                       slabs->memory + thread * slabs->workspace);
+    return HURRAY_OK;
+}
+
 static HurrayStatus move_blocks(const Conversion *conversion, bool is_clear) {
     Blocks blocks;
     hri_blocks_prepare(conversion, &blocks);
-    uint32_t k = blocks.division.dimension;
-    size_t bytes = hri_blocks_workspace(conversion, &blocks);
-    void *workspace = malloc(bytes); /* before anything is written */
-    if (workspace == NULL) return hri_fail_memory(bytes);
+    uint64_t extent = conversion->shape[blocks.division.dimension];
+    uint64_t grains = divide_up_u64(extent, blocks.division.grain);
+    uint32_t threads = hri_threads_for(conversion->required, BYTES_PER_THREAD);
+    if (threads > grains) threads = (uint32_t)grains;
+    Slabs slabs = {
+        .conversion = conversion,
+        .blocks = &blocks,
+        .length = divide_up_u64(grains, threads * SLABS_PER_THREAD) * blocks.division.grain,
+        .workspace = (hri_blocks_workspace(conversion, &blocks) + 63) / 64 * 64,
+    };
+    slabs.memory = malloc(threads * slabs.workspace); /* before anything is written */
+    if (slabs.memory == NULL) return hri_fail_memory(threads * slabs.workspace);
     HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);
     if (status == HURRAY_OK) {
-        hri_blocks_convert(conversion, &blocks, (Slab){k, 0, conversion->shape[k]}, workspace);
+        status = hri_parallel(divide_up_u64(extent, slabs.length), threads, convert_slab, &slabs);
     }
-    free(workspace);
+    free(slabs.memory);
     return status;
 }
 
-/* Moves all elements, in one slab. A destination that is zero already needs no clearing. */
+/* Moves all elements. A destination that is zero already needs no clearing. */
 static HurrayStatus move_elements(const Conversion *conversion, bool is_clear) {
     Boxes boxes;
     if (!hri_boxes_prepare(conversion, &boxes)) return move_blocks(conversion, is_clear);

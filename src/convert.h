@@ -9,8 +9,8 @@
  * offset is a sum of one part for each coordinate, so that a block needs only a short table for each
  * dimension; Hilbert gives a table for the whole block. Packed elements pass through a byte each.
  *
- * Either way any slab of the index space can be converted by itself, so that threads could share the
- * work; a conversion is constant once prepared.
+ * Either way any slab of the index space can be converted by itself. Threads share strided copies by
+ * slices of their own, and blocks by slabs; a conversion is constant once prepared.
  */
 #ifndef HURRAY_SRC_CONVERT_H
 #define HURRAY_SRC_CONVERT_H

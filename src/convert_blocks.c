@@ -28,7 +28,9 @@ enum {
     MAX_AXES = 12,
     /* Elements in one piece from which on moving it whole beats looking up each one. */
     SHORT_RUN = 4,
-    SHORT_PACKED_RUN = 16
+    SHORT_PACKED_RUN = 16,
+    /* Along the outermost dimension. */
+    ENOUGH_SLABS = 16
 };
 
 /* ---- the shape of blocks ---- */
@@ -84,6 +86,19 @@ static bool follows(const Arrangement *side, uint32_t k, uint64_t extent) {
     return false;
 }
 
+/* Slabs of the outermost dimension, or that of most blocks where those are too few for threads to share.
+ * Packed elements of several blocks share bytes, which are one slab's therefore. */
+static Division divide(const Conversion *conversion, const Blocks *blocks) {
+    const uint64_t *shape = conversion->shape, *extents = blocks->extents;
+    uint32_t outer = blocks->order[0];
+    if (conversion->packing.bits < 8) return (Division){outer, shape[outer]};
+    for (uint32_t k = 0; shape[outer] / extents[outer] < ENOUGH_SLABS && k < conversion->rank;
+         k++) {
+        if (shape[k] / extents[k] > shape[outer] / extents[outer]) outer = k;
+    }
+    return (Division){outer, extents[outer]};
+}
+
 void hri_blocks_prepare(const Conversion *conversion, Blocks *out) {
     uint32_t last = conversion->rank - 1, used = 0;
     /* A Hilbert curve gives its offsets along the last dimension, a curve on the other side follows. */
@@ -100,9 +115,7 @@ void hri_blocks_prepare(const Conversion *conversion, Blocks *out) {
         if (k != inner) out->order[used++] = k;
     }
     out->order[last] = inner;
-    uint32_t outer = out->order[0];
-    bool is_packed = conversion->packing.bits < 8;
-    out->division = (Division){outer, is_packed ? conversion->shape[outer] : out->extents[outer]};
+    out->division = divide(conversion, out);
 }
 
 /* ---- offsets ---- */

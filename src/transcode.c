@@ -1,15 +1,14 @@
 /*
  * Copying elements between strided arrangements in memory, whole-byte ones and packed ones.
  *
- * Every copy begins with a plan: the axes of the shape, reduced to those that matter and ordered
- * for the memory that is written. All positions are integers, 64 bits wide and counted from element
- * [0, …, 0]; a pointer is formed only to an element that is read or written.
+ * What there is to be done, and which thread does what, is planned first (transcode_plan.h). All
+ * positions are integers, counted from element [0, …, 0]; a pointer is formed only to an element that
+ * is read or written.
  *
- * The plan's last two axes are a plane, which one function copies; the axes before them are stepped
+ * A plan's last two axes are a plane, which one function copies; the axes before them are stepped
  * through. Where the source runs along the other axis of the plane than the destination, as in a
  * transposition, the plane is copied in tiles, so that no cache line is fetched twice.
  */
-#include <hurray/shape.h>
 #include <hurray/transcode.h>
 #include <stddef.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "checked.h"
 #include "fail.h"
 #include "pack.h"
+#include "transcode_plan.h"
 
 #ifdef __GNUC__
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -34,130 +34,7 @@
 #endif
 #endif
 
-/* ---- plans ---- */
-
-typedef struct Axis {
-    int64_t extent; /* 2 or more, except for the axes that fill a plane up */
-    int64_t source; /* strides */
-    int64_t destination;
-} Axis;
-
-/* Where rank is 0 there is one element, at the two starts. */
-typedef struct Plan {
-    uint32_t rank;
-    bool is_transposed; /* the source runs along the last axis but one */
-    int64_t source;     /* start */
-    int64_t destination;
-    Axis axes[HURRAY_MAX_RANK + 2];
-} Plan;
-
-/*
- * Adds (extent - 1) · |stride| to *span, the distance between the outermost elements; false when
- * the sum is more than memory can hold at `unit` bytes each.
- */
-static bool widen_span(int64_t stride, uint64_t extent, uint64_t unit, uint64_t *span) {
-    uint64_t width;
-    return checked_mul_u64(magnitude_i64(stride), extent - 1, &width) &&
-           checked_add_u64(*span, width, span) && *span <= (uint64_t)PTRDIFF_MAX / unit;
-}
-
-/*
- * Takes over the axes that have more than one index, each written in ascending order. An axis along
- * which the destination stands still is reduced to its last index, which is the one that stays.
- */
-static void add_axis(Plan *plan, uint64_t extent, int64_t source, int64_t destination) {
-    int64_t last = (int64_t)(extent - 1);
-    if (destination == 0) {
-        plan->source += last * source;
-        return;
-    }
-    if (destination < 0) {
-        plan->source += last * source;
-        plan->destination += last * destination;
-        source = -source;
-        destination = -destination;
-    }
-    plan->axes[plan->rank++] = (Axis){(int64_t)extent, source, destination};
-}
-
-/* Largest step of the destination first. Insertion: ranks are small and mostly in order. */
-static void sort_axes(Plan *plan) {
-    for (uint32_t i = 1; i < plan->rank; i++) {
-        Axis axis = plan->axes[i];
-        uint32_t at = i;
-        while (at > 0 && plan->axes[at - 1].destination < axis.destination) {
-            plan->axes[at] = plan->axes[at - 1];
-            at--;
-        }
-        plan->axes[at] = axis;
-    }
-}
-
-/* Makes one axis of neighbours that step through memory like one. */
-static void merge_axes(Plan *plan) {
-    uint32_t kept = 0;
-    for (uint32_t i = 1; i < plan->rank; i++) {
-        Axis *outer = &plan->axes[kept], *inner = &plan->axes[i];
-        /* Modulo 2^64 is exact enough: steps that are equal only so do not fit into one span. */
-        uint64_t source = (uint64_t)inner->source * (uint64_t)inner->extent;
-        uint64_t destination = (uint64_t)inner->destination * (uint64_t)inner->extent;
-        if ((uint64_t)outer->source == source && (uint64_t)outer->destination == destination) {
-            *outer = (Axis){outer->extent * inner->extent, inner->source, inner->destination};
-        } else {
-            plan->axes[++kept] = *inner;
-        }
-    }
-    if (plan->rank > 0) plan->rank = kept + 1;
-}
-
-/*
- * Brings the axis with the source's smallest step next to the last, if it is not the last itself,
- * and sees to it that there is a plane.
- */
-static void choose_plane(Plan *plan) {
-    plan->is_transposed = false;
-    while (plan->rank < 2) {
-        memmove(plan->axes + 1, plan->axes, plan->rank * sizeof(Axis));
-        plan->axes[0] = (Axis){1, 0, 0};
-        plan->rank++;
-    }
-    uint32_t fastest = plan->rank - 1;
-    for (uint32_t i = 0; i + 1 < plan->rank; i++) {
-        uint64_t step = magnitude_i64(plan->axes[i].source);
-        if (step != 0 && step < magnitude_i64(plan->axes[fastest].source)) fastest = i;
-    }
-    if (fastest == plan->rank - 1) return;
-    Axis axis = plan->axes[fastest];
-    memmove(plan->axes + fastest, plan->axes + fastest + 1,
-            (plan->rank - 2 - fastest) * sizeof(Axis));
-    plan->axes[plan->rank - 2] = axis;
-    plan->is_transposed = true;
-}
-
-/*
- * Reduces, orders and merges the axes of a shape without a 0. `unit` is the bytes of an element, at
- * most.
- */
-static HurrayStatus make_plan(uint32_t rank, const uint64_t *shape, const int64_t *source_strides,
-                              const int64_t *destination_strides, uint64_t unit, Plan *plan) {
-    uint64_t source_span = 0, destination_span = 0;
-    plan->rank = 0;
-    plan->source = plan->destination = 0;
-    for (uint32_t i = 0; i < rank; i++) {
-        if (shape[i] == 1) continue;
-        if (!widen_span(source_strides[i], shape[i], unit, &source_span) ||
-            !widen_span(destination_strides[i], shape[i], unit, &destination_span)) {
-            return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                            "the strides of dimension %u, of extent %llu, reach beyond what this "
-                            "machine can address",
-                            (unsigned)i, (unsigned long long)shape[i]);
-        }
-        add_axis(plan, shape[i], source_strides[i], destination_strides[i]);
-    }
-    sort_axes(plan);
-    merge_axes(plan);
-    return HURRAY_OK;
-}
+/* ---- shapes ---- */
 
 /* *out_count is 0 when there is nothing to do. */
 static HurrayStatus check_shape(uint32_t rank, const uint64_t *shape, uint64_t *out_count) {
@@ -460,6 +337,13 @@ static size_t plan_in_bytes(Plan *plan, size_t element_bytes) {
     return element_bytes;
 }
 
+static void copy_slice(Plan *plan, const void *context) {
+    Job job = *(const Job *)context;
+    job.element_bytes = plan_in_bytes(plan, job.element_bytes);
+    hri_plan_choose_plane(plan);
+    for_each_plane(plan, &job, copy_of_size(job.element_bytes));
+}
+
 HurrayStatus hurray_copy_strided(uint32_t rank, const uint64_t *shape, uint32_t element_bytes,
                                  const void *source, const int64_t *source_strides,
                                  void *destination, const int64_t *destination_strides) {
@@ -476,13 +360,10 @@ HurrayStatus hurray_copy_strided(uint32_t rank, const uint64_t *shape, uint32_t 
     if (rank > 0 && destination_strides == NULL) return hri_fail_null("destination_strides");
 
     Plan plan;
-    status = make_plan(rank, shape, source_strides, destination_strides, element_bytes, &plan);
+    status = hri_plan_make(rank, shape, source_strides, destination_strides, element_bytes, &plan);
     if (status != HURRAY_OK) return status;
-    Job job = {.source = source, .destination = destination};
-    job.element_bytes = plan_in_bytes(&plan, element_bytes);
-    choose_plane(&plan);
-    for_each_plane(&plan, &job, copy_of_size(job.element_bytes));
-    return HURRAY_OK;
+    const Job job = {.source = source, .destination = destination, .element_bytes = element_bytes};
+    return hri_plan_do(&plan, element_bytes, SLICES_OF_BYTES, copy_slice, &job);
 }
 
 /* ---- packed elements ---- */
@@ -635,9 +516,29 @@ static void raise_source(Plan *plan, Job *job) {
     job->source -= groups * (job->bits == 6 ? 3 : 1);
 }
 
-/* Whether both sides are one piece, in the same order, from the first element on. */
+static void unpack_slice(Plan *plan, const void *context) {
+    Job job = *(const Job *)context;
+    raise_source(plan, &job);
+    hri_plan_choose_plane(plan);
+    for_each_plane(plan, &job, unpack_plane);
+}
+
+/* Whether both sides are one piece, in the same order. */
 static bool is_one_piece(const Plan *plan) {
     return plan->rank == 0 || (plan->rank == 1 && plan->axes[0].source == 1);
+}
+
+/* Into bits that are zero, unless it is one piece. */
+static void pack_slice(Plan *plan, const void *context) {
+    Job job = *(const Job *)context;
+    if (is_one_piece(plan)) {
+        int64_t count = plan->rank == 0 ? 1 : plan->axes[0].extent;
+        hri_pack_with(hri_pack_kernels_best(), job.bits, job.source + plan->source, (size_t)count,
+                      job.destination + place_of(job.bits, plan->destination).byte);
+        return;
+    }
+    hri_plan_choose_plane(plan);
+    for_each_plane(plan, &job, pack_plane);
 }
 
 HurrayStatus hurray_unpack_strided(uint32_t rank, const uint64_t *shape, HurrayPacking packing,
@@ -654,18 +555,11 @@ HurrayStatus hurray_unpack_strided(uint32_t rank, const uint64_t *shape, HurrayP
 
     Plan plan;
     (void)hurray_shape_row_major_strides(shape, rank, value_strides);
-    status = make_plan(rank, shape, source_strides, value_strides, 1, &plan);
+    status = hri_plan_make(rank, shape, source_strides, value_strides, 1, &plan);
     if (status != HURRAY_OK) return status;
-    if (is_one_piece(&plan)) {
-        return hurray_unpack_bits(packing.bits, sign_extend, source, count, values);
-    }
-    Job job = {.source = source, .destination = values};
-    job.bits = packing.bits;
-    job.sign_extend = sign_extend;
-    raise_source(&plan, &job);
-    choose_plane(&plan);
-    for_each_plane(&plan, &job, unpack_plane);
-    return HURRAY_OK;
+    const Job job = {
+        .source = source, .destination = values, .bits = packing.bits, .sign_extend = sign_extend};
+    return hri_plan_do(&plan, 1, SLICES_OF_BYTES, unpack_slice, &job);
 }
 
 HurrayStatus hurray_pack_strided(uint32_t rank, const uint64_t *shape, HurrayPacking packing,
@@ -682,15 +576,12 @@ HurrayStatus hurray_pack_strided(uint32_t rank, const uint64_t *shape, HurrayPac
 
     Plan plan;
     (void)hurray_shape_row_major_strides(shape, rank, destination_strides);
-    status = make_plan(rank, shape, value_strides, destination_strides, 1, &plan);
+    status = hri_plan_make(rank, shape, value_strides, destination_strides, 1, &plan);
     if (status != HURRAY_OK) return status;
-    if (is_one_piece(&plan)) {
-        return hurray_pack_bits(packing.bits, values, count, destination);
+    if (!is_one_piece(&plan)) {
+        size = divide_up_u64(count, group_of(packing.bits)) * (packing.bits == 6 ? 3 : 1);
+        memset(destination, 0, (size_t)size);
     }
-    size = divide_up_u64(count, group_of(packing.bits)) * (packing.bits == 6 ? 3 : 1);
-    memset(destination, 0, (size_t)size);
-    Job job = {.source = values, .destination = destination, .bits = packing.bits};
-    choose_plane(&plan);
-    for_each_plane(&plan, &job, pack_plane);
-    return HURRAY_OK;
+    const Job job = {.source = values, .destination = destination, .bits = packing.bits};
+    return hri_plan_do(&plan, 1, SLICES_OF_GROUPS, pack_slice, &job);
 }

@@ -7,6 +7,7 @@
 #include "random.h"
 
 #include <hurray/convert.h>
+#include <hurray/parallel.h>
 
 #include "convert.h"
 
@@ -177,6 +178,37 @@ static void every_pair_of_larger_arrays(void **state) {
             expect_pair(&random, types[t], from, to, shapes[i], i == 0 || i == 3 ? 2 : 3);
         }
     }
+}
+
+/* Of some MiB, so that threads share the work: whatever their number, the bytes are the same. */
+static void threads_convert_as_one_does(void **state) {
+    static const uint64_t shapes[][2] = {{1100, 1031}, {7, 160001}, {1024, 1024}};
+    uint64_t random = 5;
+    (void)state;
+    for (uint32_t pair = 0; pair < CASE_KINDS * CASE_KINDS; pair++) {
+        uint32_t kind = pair / CASE_KINDS, other = pair % CASE_KINDS;
+        uint8_t type = pair % 2 == 0 ? HURRAY_TYPE_FLOAT32 : HURRAY_TYPE_INT64;
+        size_t i = kind == 5 || other == 5 ? 2 : kind == 4 || other == 4 ? 0 : pair % 2;
+        CaseSide from, to;
+        make_side(&random, type, kind, shapes[i], 2, &from);
+        make_side(&random, type, other, shapes[i], 2, &to);
+        uint8_t *expected = copy_of(to.bytes, to.size), *before = copy_of(to.bytes, to.size);
+        hurray_set_max_threads(1);
+        expect_ok(
+            hurray_convert(&from.fields, from.bytes, from.size, &to.fields, expected, to.size));
+        for (uint32_t threads = 2; threads < 5; threads++) {
+            memcpy(to.bytes, before, (size_t)to.size);
+            hurray_set_max_threads(threads);
+            expect_ok(
+                hurray_convert(&from.fields, from.bytes, from.size, &to.fields, to.bytes, to.size));
+            assert_memory_equal(to.bytes, expected, (size_t)to.size);
+        }
+        free(before);
+        free(expected);
+        free(from.bytes);
+        free(to.bytes);
+    }
+    hurray_set_max_threads(0);
 }
 
 static void scalars_and_single_elements(void **state) {
@@ -545,6 +577,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_for_every_width),
         cmocka_unit_test(every_pair_of_larger_arrays),
+        cmocka_unit_test(threads_convert_as_one_does),
         cmocka_unit_test(scalars_and_single_elements),
         cmocka_unit_test(slabs_give_the_whole),
         cmocka_unit_test(quantized_padding_is_zero),

@@ -4,6 +4,7 @@
  */
 #include "guarded.h"
 
+#include <hurray/parallel.h>
 #include <hurray/shape.h>
 #include <hurray/transcode.h>
 
@@ -139,6 +140,48 @@ static void transpositions_agree_with_a_loop(void **state) {
     }
 }
 
+/* ---- large arrays ---- */
+
+enum {
+    MOST_THREADS = 5
+};
+
+/* Enough for threads to share; of extents that they cannot share evenly. The strides of the source, and
+ * those of the destination where it is not row-major. */
+typedef struct Large {
+    uint32_t rank, size;
+    uint64_t shape[3];
+    int64_t from[3], to[3];
+} Large;
+
+static const Large large_arrays[] = {
+    {1, 1, {(4 << 20) + 13}, {1}, {1}},
+    {2, 4, {1100, 1031}, {1, 1100}, {1031, 1}},
+    {3, 4, {3, 701, 600}, {1, 1800, 3}, {420600, 600, 1}},
+    {3, 8, {5, 7, 20011}, {1, 5, 35}, {140077, 20011, 1}},
+    {2, 2, {2000, 1301}, {0, 1}, {1310, 1}},
+    {2, 1, {3001, 1500}, {1500, 1}, {1, 0}}, /* where elements meet there is an order */
+};
+
+static void threads_copy_as_one_does(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof large_arrays / sizeof large_arrays[0]; i++) {
+        const Large *array = &large_arrays[i];
+        Arrangement from = {.lowest = 0}, to = {.lowest = 0};
+        for (uint32_t k = 0; k < array->rank; k++) {
+            from.strides[k] = array->from[k];
+            to.strides[k] = k == i % array->rank ? -array->to[k] : array->to[k];
+        }
+        measure(array->rank, array->shape, &from);
+        measure(array->rank, array->shape, &to);
+        for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
+            hurray_set_max_threads(threads);
+            check_copy(array->rank, array->shape, array->size, &from, &to);
+        }
+    }
+    hurray_set_max_threads(0);
+}
+
 static void rank_64(void **state) {
     (void)state;
     for (int round = 0; round < 200; round++) {
@@ -260,6 +303,26 @@ static void packed_elements_agree_with_a_loop(void **state) {
     }
 }
 
+static void threads_pack_and_unpack_as_one_does(void **state) {
+    (void)state;
+    for (size_t i = 0; i + 1 < sizeof large_arrays / sizeof large_arrays[0]; i++) {
+        const Large *array = &large_arrays[i];
+        uint64_t shape[3] = {array->shape[0] * array->size, array->shape[1], array->shape[2]};
+        Arrangement from = {.lowest = 0};
+        for (uint32_t k = 0; k < array->rank; k++) {
+            bool is_outer = array->from[k] > array->from[0];
+            from.strides[k] = array->from[k] * (is_outer ? array->size : 1);
+        }
+        measure(array->rank, shape, &from);
+        for (uint32_t threads = 1; threads <= MOST_THREADS; threads += 2) {
+            hurray_set_max_threads(threads);
+            check_unpack(array->rank, shape, &from);
+            check_pack(array->rank, shape, &from);
+        }
+    }
+    hurray_set_max_threads(0);
+}
+
 static void packing_undoes_unpacking(void **state) {
     (void)state;
     for (int round = 0; round < 2000; round++) {
@@ -364,10 +427,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_agree_with_a_loop),
         cmocka_unit_test(transpositions_agree_with_a_loop),
+        cmocka_unit_test(threads_copy_as_one_does),
         cmocka_unit_test(rank_64),
         cmocka_unit_test(a_scalar_needs_no_arrays),
         cmocka_unit_test(the_last_element_stays_where_the_destination_stands_still),
         cmocka_unit_test(packed_elements_agree_with_a_loop),
+        cmocka_unit_test(threads_pack_and_unpack_as_one_does),
         cmocka_unit_test(packing_undoes_unpacking),
         cmocka_unit_test(missing_pointers),
         cmocka_unit_test(impossible_arguments),

@@ -246,9 +246,7 @@ class Comparison:
         least = min(least, max(3, int(budget / estimate))) if estimate > 0 else least
         rounds = 0
         while rounds < least or (
-            rounds < MOST_ROUNDS
-            and time.perf_counter() + estimate < end
-            and not self.context.smoke
+            rounds < MOST_ROUNDS and time.perf_counter() + estimate < end and not self.context.smoke
         ):
             for i in range(len(sides)):  # each is first as often as others
                 side = sides[(i + rounds) % len(sides)]

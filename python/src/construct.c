@@ -558,13 +558,19 @@ static PyObject *arange_of_integers(CoreState *state, const Range *range, NewTen
     return new_tensor_finish(state, made);
 }
 
+/* As NumPy has it, a distance too small for the quotient still is a step, if not backwards. */
+static double quotient(double distance, double step) {
+    double steps = distance / step;
+    return steps == 0.0 && distance != 0.0 && !signbit(steps) ? 1.0 : steps;
+}
+
 static PyObject *arange_of_floats(CoreState *state, const Range *range, NewTensor *made) {
     double start = PyFloat_AsDouble(range->start);
     double stop = PyErr_Occurred() ? 0 : PyFloat_AsDouble(range->stop);
     double step = PyErr_Occurred() ? 0 : PyFloat_AsDouble(range->step);
     if (PyErr_Occurred()) return NULL;
     if (step == 0.0 && !refuse_zero_step()) return NULL;
-    if (!set_length(made, (stop - start) / step) ||
+    if (!set_length(made, quotient(stop - start, step)) ||
         !new_tensor_set_type(state, made, range->dtype, HURRAY_TYPE_FLOAT64) ||
         !new_tensor_allocate(state, made, false)) {
         return NULL;

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.testing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hurray
@@ -417,6 +417,8 @@ def test_arange_of_integers(start, stop, step, name):
     npt.assert_array_equal(np.asarray(t), expected)
 
 
+@example(0.0, 5e-324, 2.0, None)
+@example(0.0, 5e-324, -2.0, None)
 @given(
     st.floats(-100, 100),
     st.floats(-100, 100),

@@ -689,6 +689,10 @@ def test_completion_executes_nothing_that_a_file_says(
     found = complete(script, "hurray", "cat", "x.hrry", "")
     assert found == [rf"\$\(touch\ {made}\)", rf"\`touch\ {made}\`", r"a\ b", r"\*"]
     assert not made.exists()
+    # Nor is a file's name a pattern; and standard input is left alone.
+    assert complete(script, "hurray", "cat", "-", "") == [""]
+    (tmp_path / "*").touch()
+    assert complete(script, "hurray", "ls", "*") == ["*"]
 
 
 def test_the_parser_needs_no_optional_library():

@@ -33,12 +33,11 @@ _hurray() {{
         # Names are what a file says: matched and quoted, never expanded as `compgen -W` would.
         while IFS= read -r name; do
             [[ $name == "$word"* ]] && COMPREPLY+=("$(printf %q "$name")")
-        done < <(hurray ls --names --members "${{file/#~\\//$HOME/}}" 2>/dev/null)
+        done < <(hurray ls --names --members "${{file/#~\\//$HOME/}}" 2>/dev/null </dev/null)
         return
     fi
     compopt -o filenames 2>/dev/null
-    local IFS=$'\\n'
-    COMPREPLY=($(compgen -f -- "$word"))
+    while IFS= read -r name; do COMPREPLY+=("$name"); done < <(compgen -f -- "$word")
 }}
 complete -F _hurray hurray
 """
@@ -126,7 +125,7 @@ def _fish(commands: dict[str, argparse.ArgumentParser]) -> str:
         if fixed := _choices(parser):
             lines.append(f"complete -c hurray {seen} -f -a {_quoted(fixed)}")
     for name in ("cat", "inspect"):
-        names = "(hurray ls --names --members (commandline -opc | string match -v -- '-*')[3] 2>/dev/null)"
+        names = "(hurray ls --names --members (commandline -opc | string match -v -- '-*')[3] 2>/dev/null </dev/null)"
         lines.append(
             f"complete -c hurray -n '__fish_seen_subcommand_from {name}' -a {_quoted(names)}"
         )

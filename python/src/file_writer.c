@@ -226,9 +226,25 @@ static PyType_Spec writer_spec = {
     .slots = writer_slots,
 };
 
+PyDoc_STRVAR(check_metadata_doc, "_check_metadata($module, kv, /)\n--\n\n"
+                                 "Raises what save would raise for such metadata.");
+
+static PyObject *check_metadata(PyObject *module, PyObject *dict) {
+    HurrayKeyValues *list = NULL;
+    if (!metadata_from_dict(core_state_of_module(module), dict, &list)) return NULL;
+    hurray_key_values_destroy(&list);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"_check_metadata", check_metadata, METH_O, check_metadata_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 int file_writer_setup(PyObject *module, CoreState *state) {
     (void)state;
     PyTypeObject *type = core_add_type(module, &writer_spec, NULL);
-    Py_XDECREF(type); /* the module has it */
-    return type == NULL ? -1 : 0;
+    if (type == NULL) return -1;
+    Py_DECREF(type); /* the module has it */
+    return PyModule_AddFunctions(module, functions);
 }

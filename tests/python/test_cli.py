@@ -78,6 +78,46 @@ def test_ls_shows_members_when_asked(capsys, model):
     assert "\n  group.1 " in run(capsys, "ls", "--members", model)[1]
 
 
+def test_ls_of_composites_in_composites(capsys, tmp_path):
+    def group(*members):
+        return hurray.Composite("group", shape=(), dtype=hurray.float32, members=members)
+
+    one = hurray.ones(4, dtype=hurray.int8)
+    hurray.save(tmp_path / "f", {"g": group(group(one, group(one)), one, group(one)), "w": one})
+    entries = json.loads(run(capsys, "ls", "--members", "--json", tmp_path / "f")[1])
+    assert [(entry["name"], entry["nbytes"]) for entry in entries] == [
+        ("g", 16),
+        ("g.0", 8),
+        ("g.0.0", 4),
+        ("g.0.1", 4),
+        ("g.0.1.0", 4),
+        ("g.1", 4),
+        ("g.2", 4),
+        ("g.2.0", 4),
+        ("w", 4),
+    ]
+    out = run(capsys, "ls", "--members", tmp_path / "f")[1]
+    assert "      g.0.1.0  " in out and "\nw " in out
+
+
+def test_ls_of_heads_without_end(capsys, tmp_path):
+    """Each a member of the one before: deeper than the format allows, and than the interpreter."""
+    tensors = {f"{i}": hurray.ones(0) for i in range(5000)}
+    head = hurray.Composite("group", shape=(1, 1), dtype=hurray.float32, members=[hurray.ones(0)])
+    head = head.descriptor.encode()
+    hurray.save(tmp_path / "f", tensors)
+    data = bytearray((tmp_path / "f").read_bytes())
+    with hurray.open(tmp_path / "f") as file:
+        places = [file._reader.entry(name) for name in file.all_names()]
+    assert places[0][1] == len(head)
+    for offset, length, *_ in places[:-1]:
+        data[offset : offset + length] = head
+    (tmp_path / "f").write_bytes(data)
+    status, out, _ = run(capsys, "ls", tmp_path / "f")
+    assert (status, out.splitlines()[-1]) == (0, "1 tensor, 0 B")
+    assert run(capsys, "verify", "--quiet", tmp_path / "f")[0] == 1
+
+
 def test_ls_json_says_the_same(capsys, model):
     entries = json.loads(run(capsys, "ls", "--json", "--members", model)[1])
     assert [entry["name"] for entry in entries] == hurray.open(model).all_names()
@@ -413,6 +453,68 @@ def test_two_processes_carry_a_file_through_a_pipe(model, tmp_path):
     assert hurray.load_kv(copy)["raw"] == b"\x00\x01"
 
 
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_nothing_is_written_over_what_is_read(capsys, model, tmp_path, link):
+    before, other = model.read_bytes(), model
+    if link is not None:
+        link(model, other := tmp_path / "link")
+    kept = tmp_path / "kept"
+    for argv in (
+        ["stream", model, other],
+        ["stream", model, kept, "--names", other],
+        ["stream", model, kept, "--names", kept],
+        ["convert", model, other, "--to", "npz"],
+    ):
+        status, _, err = run(capsys, *argv)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "same file" in err
+        assert model.read_bytes() == before
+        assert not kept.exists()
+
+
+def test_a_stream_that_cannot_be_whole_leaves_the_old_one(capsys, model, tmp_path):
+    with hurray.open(model) as file:
+        flip(model, file._reader.entry("flags")[0])
+    (tmp_path / "s").write_bytes(b"old")
+    (tmp_path / "folder").mkdir()
+    there = sorted(os.listdir(tmp_path))
+    for argv in (
+        [model, tmp_path / "s"],
+        [model, tmp_path / "folder"],
+        [model, tmp_path / "no" / "s"],
+        [model, tmp_path / "s", "--names", tmp_path / "folder"],
+        [model, tmp_path / "s", "--names", tmp_path / "no" / "names"],
+    ):
+        status, _, err = run(capsys, "stream", *argv)
+        assert (status, err.count("\n")) == (3, 1)
+        assert sorted(os.listdir(tmp_path)) == there
+        assert (tmp_path / "s").read_bytes() == b"old"
+
+
+def test_a_stream_goes_into_pipes_and_devices_as_they_are(model, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen([*COMMAND, "stream", model, tmp_path / "pipe"]) as process:
+        received = (tmp_path / "pipe").read_bytes()
+        assert process.wait(60) == 0
+    assert received == spawn("stream", model).stdout
+    assert sorted(os.listdir(tmp_path)) == ["model.hrry", "pipe"]
+    assert spawn("stream", model, "/dev/full").returncode == 3
+
+
+@pytest.mark.parametrize("target", ["npz", "safetensors"])
+def test_what_is_no_file_is_not_replaced(capsys, tmp_path, target):
+    pytest.importorskip(target.replace("npz", "numpy"))
+    hurray.save(tmp_path / "f", {"w": hurray.ones(3)})
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for path in ("pipe", "folder", "no/file", "new/", ""):
+        path = os.path.join(tmp_path, path) if path else path
+        status, _, err = run(capsys, "convert", tmp_path / "f", path, "--to", target)
+        assert (status, err.count("\n")) == (3, 1)
+        assert path in err
+        assert sorted(os.listdir(tmp_path)) == ["f", "folder", "pipe"]
+
+
 def test_without_names_tensors_are_numbered_and_metadata_is_reported(model, tmp_path):
     sent = spawn("stream", model)
     assert sent.returncode == 0
@@ -554,7 +656,8 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
         assert process.wait(60) == 141
 
 
-def test_ctrl_c_is_130_and_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_the_status_and_leaves_nothing(tmp_path, number):
     process = subprocess.Popen(
         [*COMMAND, "stream", "-", tmp_path / "f"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -566,15 +669,72 @@ def test_ctrl_c_is_130_and_leaves_nothing(tmp_path):
     while not os.listdir(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert os.listdir(tmp_path)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
     assert process.stderr.read() == b""
     process.stdin.close()
     process.stderr.close()
     assert os.listdir(tmp_path) == []
 
 
+def test_closed_standard_streams_are_failures_in_one_line(model, tmp_path):
+    def shell(line):
+        line = f"{sys.executable} -m hurray {line}"
+        return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+
+    for line, what in (
+        (f"ls {model} >&-", "output"),
+        ("ls - <&-", "input"),
+        ("inspect <&-", "input"),
+    ):
+        done = shell(line)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr == f"hurray: standard {what} is closed\n"
+    # Errors and notes do not get into the output instead.
+    done = shell(f"stream {model} 2>&- | {sys.executable} -m hurray ls --names -")
+    assert (done.returncode, done.stdout.split()) == (0, ["0", "1", "2", "3", "4"])
+    done = shell(f"ls {tmp_path}/no 2>&-")
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_errors_are_short_lines_that_a_terminal_only_shows(capsys, tmp_path):
+    hurray.save(tmp_path / "f", {"a\x1b[1m\x9b1m\u202e": hurray.ones(1)})
+    with hurray.open(tmp_path / "f") as file:
+        flip(tmp_path / "f", file._reader.entry(file.all_names()[0])[0])
+    for argv in (
+        ["ls", tmp_path / "a\x1b[1m\n\x9b"],
+        ["ls", tmp_path / "f"],
+        ["cat", tmp_path / "f", "a\x1b[1m"],
+        ["cat", tmp_path / "f", "x" * 10**5],
+        ["convert", tmp_path / "f", tmp_path / "\x1b"],
+        ["stream", tmp_path / "f", tmp_path / "g"],
+    ):
+        status, out, err = run(capsys, *argv)
+        assert (status in (2, 3), out) == (True, "")
+        assert err.endswith("\n") and err[:-1].isprintable() and len(err) < 3000
+    path = os.fsdecode(os.fsencode(tmp_path / "x") + b"\xff\x1b")
+    hurray.save(path, {"w": hurray.ones(1)})
+    for argv in (["verify", path], ["diff", path, tmp_path / "f"]):
+        out = run(capsys, *argv)[1]
+        assert "x\\udcff\\x1b" in out and "\x1b" not in out
+
+
 # ---- terminals ----
+
+
+def test_a_terminal_obeys_no_name_and_no_value(capsys, tmp_path):
+    name = "a\x1b[31m\x9b31m\nb"
+    hurray.save(tmp_path / "f", {name: hurray.ones(1)}, kv={"k": name})
+    for argv in (["ls", "--names"], ["kv"], ["ls", "--json"], ["kv", "--json"]):
+        argv += [tmp_path / "f"] + ["k"] * ("kv" in argv)
+        status, shown = at_a_terminal(*argv)
+        assert status == 0
+        assert b"31m" in shown and b"\x1b" not in shown and "\x9b".encode() not in shown
+    # A program gets it all; in JSON it is the same anyway.
+    assert spawn("ls", "--names", tmp_path / "f").stdout.decode() == f"{name}\n"
+    assert spawn("kv", tmp_path / "f", "k").stdout.decode() == f"{name}\n"
+    assert json.loads(run(capsys, "kv", "--json", tmp_path / "f", "k")[1]) == name
+    assert json.loads(run(capsys, "ls", "--json", tmp_path / "f")[1])[0]["name"] == name
 
 
 def at_a_terminal(*argv):

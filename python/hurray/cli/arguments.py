@@ -17,6 +17,7 @@ exit status:
   3    it failed: a file cannot be read, a library is missing
   130  interrupted by Ctrl-C
   141  the reader of the output went away
+  143  terminated (129: hung up)
 """
 
 

@@ -143,7 +143,7 @@ def diff(arguments: Namespace) -> int:
             found = True
             if arguments.quiet:
                 break
-            print(line)
+            print(printable(line))
     return FOUND if found else OK
 
 

@@ -8,7 +8,6 @@ skipped, other things are notes.
 from __future__ import annotations
 
 import functools
-import os
 from argparse import Namespace
 from typing import Any
 
@@ -17,14 +16,14 @@ import hurray
 from .. import _core
 from . import FOUND, OK, UsageError
 from .formats import CHECKSUMS_KEY, Source, format_of_file, format_of_path, open_source, with_ties
-from .output import note, progress, replacing
+from .output import note, progress, replacing, same_file, short
 
 _WRITTEN = ("hurray", "safetensors", "npz")
 
 
 def convert(arguments: Namespace) -> int:
     """Exit status 1 when a tensor could not be carried and was not to be skipped."""
-    if os.path.realpath(arguments.source) == os.path.realpath(arguments.target):
+    if same_file(arguments.source, arguments.target):
         raise UsageError("source and target are the same file")
     source_format, target_format = _formats(arguments)
     if source_format == "hurray":
@@ -85,7 +84,8 @@ class _Refusals:
     def add(self, name: str, reason: str) -> None:
         self.names.add(name)
         if not (self._skip and self._quiet):
-            note(f"{'skipped' if self._skip else 'cannot carry'} {name!r}: {reason}")
+            reason = reason.removeprefix(f"{short(name)}: ")
+            note(f"{'skipped' if self._skip else 'cannot carry'} {short(name)}: {reason}")
 
     @property
     def stop(self) -> bool:
@@ -119,21 +119,31 @@ def _to_hurray(arguments: Namespace, source_format: str) -> int:
         source.close()
 
 
-def _metadata_for_hurray(arguments: Namespace, source: Source) -> dict[str, Any]:
+def _metadata_for_hurray(
+    arguments: Namespace, source: Source, refusals: _Refusals
+) -> dict[str, Any]:
+    """What a file can hold of it; the rest are notes."""
     if arguments.no_metadata:
         return {}
-    metadata = dict(source.metadata)
+    metadata = {}
+    for key, value in source.metadata.items():
+        try:
+            _core._check_metadata({key: value})
+        except (TypeError, ValueError, OverflowError) as error:
+            source.notes.append(f"metadata {short(key)}: {error}")
+        else:
+            metadata[key] = value
     if metadata.pop(CHECKSUMS_KEY, None) is not None:
         source.notes.append(
             f"metadata {CHECKSUMS_KEY!r}, which is about bytes that lie elsewhere now"
         )
-    return with_ties(metadata, source.tied)
+    return with_ties(metadata, {k: v for k, v in source.tied.items() if k not in refusals.names})
 
 
 def _write_hurray(arguments: Namespace, source: Source, refusals: _Refusals) -> None:
     writer = _core._FileWriter(
         arguments.target,
-        kv=_metadata_for_hurray(arguments, source) or None,
+        kv=_metadata_for_hurray(arguments, source, refusals) or None,
         alignment=arguments.alignment,
         sorted_index=arguments.sorted_index,
         checksums=arguments.checksums,
@@ -145,15 +155,16 @@ def _write_hurray(arguments: Namespace, source: Source, refusals: _Refusals) -> 
             for name in source.names:
                 if name in refusals.names:
                     continue
+                tensor = None  # or two of them would be in memory
                 try:
                     tensor = source.read(name)
-                except hurray.UnsupportedError as error:
+                    if refusals.stop:
+                        continue  # to say what else is in the way
+                    after = writer.add(name, tensor)
+                except (hurray.UnsupportedError, ValueError) as error:
+                    # Of these nothing is written; also a name that no file can have is one.
                     refusals.add(name, str(error))
                     continue
-                if refusals.stop:
-                    continue  # to say what else is in the way
-                after = writer.add(name, tensor)
-                del tensor  # or two of them would be in memory
                 tell(after - before)
                 before = after
         if not refusals.stop:

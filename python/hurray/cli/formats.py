@@ -84,7 +84,7 @@ def metadata_of_json(text: str | bytes) -> dict[str, Any] | None:
     """None for what json_of_metadata has not written."""
     try:
         made = json.loads(text, object_hook=bytes_of_json)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return made if isinstance(made, dict) else None
 
@@ -107,6 +107,8 @@ _SUFFIXES = {
 
 def format_of_path(path: str) -> str | None:
     """By the suffix."""
+    if path.lower().endswith(".safetensors.index.json"):
+        return "safetensors"
     return _SUFFIXES.get(os.path.splitext(path)[1].lower())
 
 
@@ -145,6 +147,10 @@ def _format_of_archive(path: str) -> str | None:
 
 def open_source(path: str, format: str, dequantize: bool) -> Source:
     """The source of a format of others."""
+    if format == "safetensors" and path.lower().endswith(".json"):
+        from .safetensors_shards import ShardedSource
+
+        return ShardedSource(path)
     if format == "safetensors":
         from .safetensors_format import SafetensorsSource
 

@@ -12,7 +12,7 @@ import hurray
 from .. import _core
 from . import FOUND, OK, UsageError
 from .output import is_terminal, printable
-from .source import STANDARD, kind_of, naming, open_file
+from .source import STANDARD, kind_of, naming, open_file, standard_input
 
 _PREFIX = 10  # bytes that tell a descriptor's length (spec 5)
 _LIMIT = 16 << 20  # bytes of a descriptor, as StreamReader's default
@@ -31,7 +31,7 @@ def inspect(arguments: Namespace) -> int:
     elif arguments.name is not None:
         raise UsageError(f"{path} is no file, so that there is no tensor {arguments.name!r} in it")
     elif path == STANDARD:
-        _inspect_stream(sys.stdin.buffer, "standard input", show)
+        _inspect_stream(standard_input(), "standard input", show)
     else:
         with open(path, "rb") as file:
             _inspect_stream(file, path, show)

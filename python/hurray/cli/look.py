@@ -10,7 +10,7 @@ from typing import Any
 import hurray
 
 from . import OK, UsageError
-from .output import print_json, printable, shown_shape, shown_size, table
+from .output import is_terminal, print_json, printable, shown, shown_shape, shown_size, table
 from .source import Entry, entries_of_file, entries_of_item, kind_of, naming, open_file, open_stream
 
 # ---- ls ----
@@ -63,14 +63,14 @@ def _json_of(entry: Entry) -> dict[str, Any]:
 def ls(arguments: Namespace) -> int:
     """Names, element types, shapes, layouts and sizes."""
     entries = _entries(arguments.file)
-    shown = [entry for entry in entries if arguments.members or entry.depth == 0]
+    listed = [entry for entry in entries if arguments.members or entry.depth == 0]
     if arguments.names:
-        for entry in shown:
-            print(entry.name)
+        for entry in listed:
+            print(printable(entry.name) if is_terminal(sys.stdout) else entry.name)
     elif arguments.json:
-        print_json([_json_of(entry) for entry in shown])
+        print_json([_json_of(entry) for entry in listed])
     else:
-        _print_table(shown)
+        _print_table(listed)
     return OK
 
 
@@ -124,7 +124,7 @@ def kv(arguments: Namespace) -> int:
         if arguments.json:
             print_json(value)
         else:
-            print(value if isinstance(value, str) else repr(value))
+            print(shown(value) if isinstance(value, str) else repr(value))
     elif arguments.json:
         print_json(metadata)
     else:

@@ -30,7 +30,7 @@ def _as_element(np: Any, array: Any, name: str, element: str) -> Any:
     """Void as what it is a view of."""
     to = hurray.Dtype.from_name(element)
     made = hurray.Tensor(b"", to, (0,)).to_numpy().dtype
-    if made.itemsize != array.dtype.itemsize:
+    if array.dtype.kind != "V" or made.itemsize != array.dtype.itemsize:
         raise hurray.UnsupportedError(f"{name!r} has elements of {array.dtype}, no {element}")
     return array.view(made)
 
@@ -82,9 +82,13 @@ class NpzSource(Source):
         self._elements: dict[str, str] = {}
         if _MEMBER in self.names and isinstance(raw := self._archive[_MEMBER], bytes):
             self.names.remove(_MEMBER)
-            kept = metadata_of_json(raw) or {}
+            kept = metadata_of_json(raw) or {"kv": None}
             self.metadata, self._elements = kept.get("kv", {}), kept.get("dtypes", {})
-            if not (isinstance(self.metadata, dict) and isinstance(self._elements, dict)):
+            if not (
+                isinstance(self.metadata, dict)
+                and isinstance(self._elements, dict)
+                and all(isinstance(element, str) for element in self._elements.values())
+            ):
                 raise hurray.FileError(f"{path}: {_MEMBER} is not what convert writes")
 
     def read(self, name: str) -> hurray.Tensor:

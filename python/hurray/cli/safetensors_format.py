@@ -5,7 +5,8 @@ side has no bfloat16 and no float8.
 
 Metadata is text there. Values that are none go into one entry, "hurray.kv", as JSON, and come back from
 it. Tied tensors are what the library makes of them: the metadata says {name: name of the one that is
-there}.
+there}. A key that is a tensor itself, or "format", which names the library that wrote the file, says
+nothing of that kind.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ _DTYPES = {
     "C64": (dtype.complex64, "complex64"),
 }
 _WORDS = dict(_DTYPES.values())
+_FORMAT_KEY = "format"
 
 
 class SafetensorsSource(Source):
@@ -79,10 +81,11 @@ class SafetensorsSource(Source):
 
     def _take_metadata(self, stored: list[str], metadata: dict[str, str]) -> None:
         there = set(stored)
+        no_names = there | {"", _FORMAT_KEY}
         typed = metadata_of_json(metadata.get(TYPED_KEY, ""))
         if typed is not None:
             del metadata[TYPED_KEY]
-        self.tied = {k: v for k, v in metadata.items() if v in there and k not in there and k}
+        self.tied = {k: v for k, v in metadata.items() if v in there and k not in no_names}
         self.names = [*stored, *self.tied]
         text = {key: value for key, value in metadata.items() if key not in self.tied and key}
         self.metadata = {**text, **(typed or {})}
@@ -141,7 +144,8 @@ def write(file: hurray.File, names: list[str], metadata: dict[str, Any], path: s
     kept_ties = {
         name: first
         for name, first in ties.items()
-        if name in names and first in names and name not in text and same_bytes(file, name, first)
+        if name in names and first in names and name not in text and name != _FORMAT_KEY
+        if same_bytes(file, name, first)
     }
     rest = {
         key: value

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import hurray
 
@@ -55,9 +55,16 @@ def open_file(path: str, **options: Any) -> hurray.File:
     return hurray.open(path, **options)
 
 
+def standard_input() -> BinaryIO:
+    """Its bytes."""
+    if sys.stdin is None:  # type: ignore[redundant-expr, unused-ignore]
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer
+
+
 def open_stream(path: str, **options: Any) -> hurray.StreamReader:
     """The tensors of a stream."""
-    return hurray.StreamReader(sys.stdin.buffer if path == STANDARD else path, **options)
+    return hurray.StreamReader(standard_input() if path == STANDARD else path, **options)
 
 
 @contextlib.contextmanager
@@ -92,30 +99,33 @@ def _own_bytes(descriptor: hurray.Descriptor) -> int:
 def entries_of_file(file: hurray.File) -> list[Entry]:
     """All entries in the order of the file, members after their heads."""
     entries: list[Entry] = []
-    names = iter(file.all_names())
-
-    def take(name: str, depth: int) -> int:
+    heads: list[tuple[int, int]] = []  # that are open: their place in `entries`, members to come
+    for name in file.all_names():
         with naming(repr(name)):
             descriptor = file.descriptor(name)
-        offset = file._reader.entry(name)[2]
-        entries.append(Entry(name, depth, descriptor, _own_bytes(descriptor), offset))
-        if not entries[-1].is_head:
-            return entries[-1].nbytes
-        place = len(entries) - 1
+        size, offset = _own_bytes(descriptor), file._reader.entry(name)[2]
+        entries.append(Entry(name, len(heads), descriptor, size, offset))
         layout = descriptor.layout
-        assert isinstance(layout, hurray.CompositeLayout)
-        total = 0
-        for _ in range(layout.member_count):
-            member = next(names, None)
-            if member is None:
-                raise hurray.FileError(f"the composite {name!r} is torn: members are missing")
-            total += take(member, depth + 1)
-        entries[place] = entries[place]._replace(nbytes=total, offset=None)
-        return total
-
-    for name in names:
-        take(name, 0)
+        if isinstance(layout, hurray.CompositeLayout):
+            entries[-1] = entries[-1]._replace(offset=None)
+            heads.append((len(entries) - 1, layout.member_count))
+        else:
+            _close_heads(entries, heads, size)
+    if heads:
+        name = entries[heads[0][0]].name
+        raise hurray.FileError(f"the composite {name!r} is torn: members are missing")
     return entries
+
+
+def _close_heads(entries: list[Entry], heads: list[tuple[int, int]], size: int) -> None:
+    """A member of `size` bytes is complete, and perhaps the composites that it is the last of."""
+    while heads:
+        place, missing = heads.pop()
+        size += entries[place].nbytes
+        entries[place] = entries[place]._replace(nbytes=size)
+        if missing > 1:
+            heads.append((place, missing - 1))
+            return
 
 
 def entries_of_item(

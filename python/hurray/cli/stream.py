@@ -5,8 +5,9 @@ A stream carries tensors, no names and no metadata (spec 5). --names keeps both 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
-import os
 import sys
 from argparse import Namespace
 from typing import Any, BinaryIO
@@ -15,8 +16,7 @@ import hurray
 
 from .. import _core
 from . import OK, UsageError
-from .formats import CHECKSUMS_KEY
-from .output import bytes_of_json, is_terminal, json_of_bytes, note, progress
+from .output import bytes_of_json, is_terminal, json_of_bytes, note, progress, replacing, same_file
 from .source import STANDARD, kind_of, open_file, open_stream
 
 
@@ -30,6 +30,7 @@ def standard_output(what: str) -> BinaryIO:
 
 def stream(arguments: Namespace) -> int:
     """The direction follows from the source."""
+    _check_paths(arguments)
     kind = kind_of(arguments.source)
     if kind in ("file", "other"):
         return _to_stream(arguments)
@@ -38,14 +39,25 @@ def stream(arguments: Namespace) -> int:
     return _to_file(arguments)
 
 
+def _check_paths(arguments: Namespace) -> None:
+    """That nothing is written over what is read."""
+    paths = {"source": arguments.source, "target": arguments.target, "--names": arguments.names}
+    there = [(what, path) for what, path in paths.items() if path not in (None, STANDARD)]
+    for (what, path), (other, second) in itertools.combinations(there, 2):
+        if same_file(path, second):
+            raise UsageError(f"{what} and {other} are the same file")
+
+
 def _to_stream(arguments: Namespace) -> int:
-    with open_file(arguments.source, mmap="r") as file:
+    with open_file(arguments.source, mmap="r") as file, contextlib.ExitStack() as stack:
         names, metadata = list(file), file.kv
         if arguments.names is not None:
             _keep_names(arguments.names, names, metadata)
         target: Any = arguments.target
         if target == STANDARD:
             target = standard_output("stream")
+        else:
+            target = stack.enter_context(replacing(target, sequential=True))
         total = sum(file._reader.entry(name)[3] for name in file.all_names())
         with progress(total, "stream", arguments.quiet) as tell:
             with hurray.StreamWriter(target, cross_machine=arguments.cross_machine) as writer:
@@ -64,17 +76,18 @@ def _keep_names(path: str, names: list[str], metadata: dict[str, Any]) -> None:
     text = json.dumps(
         {"names": names, "kv": metadata}, indent=1, ensure_ascii=False, default=json_of_bytes
     )
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with (
+        replacing(path, sequential=True) as temporary,
+        open(temporary, "w", encoding="utf-8") as file,
+    ):
         file.write(f"{text}\n")
-    os.replace(temporary, path)
 
 
 def _kept_names(path: str) -> tuple[list[str], dict[str, Any]]:
     with open(path, encoding="utf-8") as file:
         try:
             kept = json.load(file, object_hook=bytes_of_json)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise hurray.FileError(f"{path}: no JSON: {error}") from error
     if isinstance(kept, list):
         kept = {"names": kept}
@@ -89,9 +102,6 @@ def _kept_names(path: str) -> tuple[list[str], dict[str, Any]]:
 
 
 def _to_file(arguments: Namespace) -> int:
-    target = os.path.realpath(arguments.target)
-    if arguments.source != STANDARD and os.path.realpath(arguments.source) == target:
-        raise UsageError("source and target are the same file")
     names: list[str] | None = None
     metadata: dict[str, Any] = {}
     writer: _core._FileWriter | None = None
@@ -128,8 +138,6 @@ def _names_and_metadata(arguments: Namespace) -> tuple[list[str] | None, dict[st
 def _writer(
     arguments: Namespace, metadata: dict[str, Any], names: list[str] | None
 ) -> _core._FileWriter:
-    if arguments.checksums:
-        metadata.pop(CHECKSUMS_KEY, None)
     return _core._FileWriter(
         arguments.target,
         kv=metadata or None,

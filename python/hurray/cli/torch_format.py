@@ -7,8 +7,8 @@ archives. Names of nested dicts are joined by a dot. Numbers and strings become 
 from __future__ import annotations
 
 import json
-import pickle
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +32,10 @@ class TorchSource(Source):
             state = {"tensor": state}
         if not isinstance(state, Mapping):
             raise hurray.FileError(f"{path}: holds a {type(state).__name__}; expected a state dict")
-        self._flatten(state, "")
+        try:
+            self._flatten(state, "")
+        except RecursionError as error:
+            raise hurray.FileError(f"{path}: dicts nest too deep, or hold themselves") from error
         versions = getattr(state, "_metadata", None)
         if versions:
             self.metadata[_VERSIONS_KEY] = json.dumps(versions)
@@ -45,13 +48,17 @@ class TorchSource(Source):
     def _load(self, path: str) -> Any:
         options = {"map_location": "cpu", "weights_only": True}
         try:
-            try:
-                return self._torch.load(path, mmap=True, **options)
-            except RuntimeError:  # not an archive, but what torch wrote before version 1.6
-                return self._torch.load(path, **options)
-        except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about how the file was written
+                try:
+                    return self._torch.load(path, mmap=True, **options)
+                except RuntimeError:  # not an archive, but what torch wrote before version 1.6
+                    return self._torch.load(path, **options)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # of what is no pickle, any
             raise hurray.FileError(
-                f"{path}: torch.load(weights_only=True): {_reason(str(error))}"
+                f"{path}: torch.load(weights_only=True): {_why(error)}"
             ) from error
 
     def _flatten(self, state: Mapping[Any, Any], prefix: str) -> None:
@@ -105,12 +112,15 @@ class TorchSource(Source):
         self._tensors.clear()
 
 
-def _reason(message: str) -> str:
-    """What PyTorch says why it does not load a file, in one line."""
-    found = re.search(r"Unsupported global: GLOBAL (\S+)", message)
+def _why(error: Exception) -> str:
+    """What PyTorch says why it does not load a file, in one line and without advice to do so all the
+    same."""
+    text = str(error)
+    found = re.search(r"GLOBAL (\S+)", text)
     if found is not None:
         return f"the file holds a {found[1]}, not only tensors; save its state_dict()"
-    return message.partition(". ")[0].partition("\n")[0]
+    first = text.partition(". ")[0].partition("\n")[0]
+    return first if isinstance(error, RuntimeError) else f"{type(error).__name__}: {first}"
 
 
 def _is_metadata(value: Any) -> bool:

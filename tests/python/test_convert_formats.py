@@ -1,11 +1,13 @@
 """`hurray convert`: every value, type, name and piece of metadata, there and back."""
 
+import io
 import json
 import math
 import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -142,6 +144,137 @@ def test_ties_of_safetensors_are_names_in_hurray_and_ties_again(tmp_path):
     fresh = Model()
     safetensors_torch.load_model(fresh, tmp_path / "c.safetensors")
     assert torch.equal(fresh.head.weight, model.embed.weight)
+
+
+def test_only_metadata_that_name_no_tensor_tie(tmp_path):
+    """{"a": "b"} with a tensor a of its own, and the "format" that every file has, tie nothing."""
+    data = {"a": torch.zeros(2), "b": torch.ones(2), "pt": torch.ones(3)}
+    metadata = {"a": "b", "format": "pt", "c": "b", "d": "nowhere", "e": ""}
+    safetensors_torch.save_file(data, tmp_path / "a.safetensors", metadata)
+    assert convert(tmp_path / "a.safetensors", tmp_path / "b.hrry") == 0
+    loaded, kv = hurray.load(tmp_path / "b.hrry"), hurray.load_kv(tmp_path / "b.hrry")
+    assert sorted(loaded) == ["a", "b", "c", "pt"]
+    assert np.asarray(loaded["a"]).tolist() == [0, 0]
+    assert kv.pop("hurray.tied") == ["c", "b"]
+    assert kv == {"a": "b", "format": "pt", "d": "nowhere", "e": ""}
+    assert convert(tmp_path / "b.hrry", tmp_path / "c.safetensors") == 0
+    with safetensors.safe_open(tmp_path / "c.safetensors", framework="pt") as file:
+        assert sorted(file.keys()) == sorted(data)
+        assert file.metadata() == metadata
+
+
+# ---- several files and an index ----
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """A checkpoint as the transformers library writes it: the path of its index."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    parts = {
+        "m-00001-of-00002.safetensors": {"a": torch.arange(6.0).reshape(2, 3), "z": torch.ones(2)},
+        "m-00002-of-00002.safetensors": {"b": torch.zeros(4, dtype=torch.bfloat16)},
+    }
+    ties = {"m-00001-of-00002.safetensors": {"tied": "z"}}
+    weights = {}
+    for file, tensors in parts.items():
+        metadata = {"format": "pt", **ties.get(file, {})}
+        safetensors_torch.save_file(tensors, folder / file, metadata)
+        weights |= dict.fromkeys([*tensors, *ties.get(file, {})], file)
+    index = folder / "m.safetensors.index.json"
+    index.write_text(
+        json.dumps({"metadata": {"total_size": 40, "by": "us"}, "weight_map": weights})
+    )
+    return index
+
+
+def test_shards_become_one_file(tmp_path, capsys, shards):
+    assert converted(capsys, shards, tmp_path / "a.hrry") == (0, [])
+    loaded = hurray.load(tmp_path / "a.hrry")
+    assert sorted(loaded) == ["a", "b", "tied", "z"]
+    assert np.asarray(loaded["a"]).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert np.asarray(loaded["tied"]).tolist() == [1, 1]
+    assert loaded["b"].dtype is dtype.bfloat16
+    kv = hurray.load_kv(tmp_path / "a.hrry")
+    assert kv == {"format": "pt", "by": "us", "hurray.tied": ["tied", "z"]}
+    assert converted(capsys, "--from", "safetensors", shards, tmp_path / "b.hrry") == (0, [])
+    assert (tmp_path / "b.hrry").read_bytes() == (tmp_path / "a.hrry").read_bytes()
+
+
+def test_shards_may_be_links(tmp_path, capsys, shards):
+    """As in the cache of a hub, where files have their hash for a name."""
+    (tmp_path / "blobs").mkdir()
+    for number, file in enumerate(shards.parent.glob("*.safetensors")):
+        file.rename(tmp_path / "blobs" / str(number))
+        file.symlink_to(f"../blobs/{number}")
+    assert converted(capsys, shards, tmp_path / "a.hrry") == (0, [])
+    assert len(hurray.load(tmp_path / "a.hrry")) == 4
+
+
+def test_what_shards_have_beside_the_index_is_told(tmp_path, capsys, shards):
+    index = json.loads(shards.read_text())
+    del index["weight_map"]["z"], index["weight_map"]["tied"]
+    shards.write_text(json.dumps(index))
+    second = shards.parent / "m-00002-of-00002.safetensors"
+    safetensors_torch.save_file({"b": torch.zeros(4)}, second, {"format": "tf"})
+    status, lines = converted(capsys, shards, tmp_path / "a.hrry")
+    assert (status, len(lines)) == (0, 3)
+    assert sorted(hurray.load(tmp_path / "a.hrry")) == ["a", "b"]
+    assert all("not carried" in line for line in lines)
+    assert "'z' of m-00001" in lines[0] and "'format' of m-00002" in lines[2]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "gone",
+        "../out.safetensors",
+        "/etc/passwd",
+        "",
+        ".",
+        "..",
+        "sub/x",
+        "a\0b",
+        "ABSOLUTE",
+        3,
+        None,
+    ],
+)
+def test_shards_that_are_not_beside_the_index_are_refused(tmp_path, capsys, shards, file):
+    """Also where there are such files."""
+    outside = tmp_path / "out.safetensors"
+    safetensors_torch.save_file({"b": torch.zeros(4)}, outside)
+    (shards.parent / "sub").mkdir()
+    (shards.parent / "sub" / "x").write_bytes(outside.read_bytes())
+    index = json.loads(shards.read_text())
+    index["weight_map"]["b"] = str(outside) if file == "ABSOLUTE" else file
+    shards.write_text(json.dumps(index))
+    status, lines = converted(capsys, shards, tmp_path / "a.hrry")
+    assert (status, len(lines)) == (3, 1)
+    assert not (tmp_path / "a.hrry").exists()
+    if file in ("../out.safetensors", "/etc/passwd", "ABSOLUTE", "sub/x", ""):
+        assert "is no file beside the index" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"weight_map": []}',
+        "[" * 10**5,
+        "\xff",
+        '{"weight_map": {"q": "%s"}}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_broken_index_is_an_error_in_one_line(tmp_path, capsys, shards, text):
+    text = text.replace("%s", "m-00002-of-00002.safetensors")
+    shards.write_text(text, encoding="latin-1")
+    status, lines = converted(capsys, shards, tmp_path / "a.hrry")
+    assert (status, len(lines)) == (3, 1)
+    assert "m.safetensors.index.json" in lines[0]
 
 
 def test_names_that_are_no_longer_tied_keep_their_own_values(tmp_path):
@@ -387,6 +520,23 @@ def test_nothing_in_a_pytorch_file_is_executed(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["a.pt"]
 
 
+def test_what_a_pytorch_file_asks_for_is_named(tmp_path, capsys):
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "a.pt")
+    assert "torch.nn.modules.linear.Linear" in converted(capsys, tmp_path / "a.pt", "x.hrry")[1][0]
+    state = {"x": torch.ones(1)}
+    state["self"] = state
+    torch.save(state, tmp_path / "b.pt")
+    status, lines = converted(capsys, tmp_path / "b.pt", tmp_path / "b.hrry")
+    assert (status, len(lines)) == (3, 1)
+    assert "hold themselves" in lines[0]
+    for text in (b"", b"h", b"hello", b"PK", b"\x80\x02.", b"(", b"cos\nsystem\n."):
+        (tmp_path / "c.pt").write_bytes(text)
+        status, lines = converted(capsys, tmp_path / "c.pt", tmp_path / "b.hrry")
+        assert (status, len(lines)) == (3, 1)
+        assert "c.pt: " in lines[0]
+    assert sorted(os.listdir(tmp_path)) == ["a.pt", "b.pt", "c.pt"]
+
+
 def test_old_and_broken_pytorch_files(tmp_path, capsys):
     torch.save({"x": torch.ones(3)}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     assert convert(tmp_path / "a.pt", tmp_path / "b.hrry") == 0
@@ -574,6 +724,66 @@ def test_formats_show_by_content_where_the_suffix_says_nothing(tmp_path):
         assert np.asarray(hurray.load(tmp_path / "out")["x"]).tolist() == [1, 1]
         assert convert("--to", "safetensors", tmp_path / "out", tmp_path / "back") == 0
         assert safetensors_torch.load_file(tmp_path / "back")["x"].tolist() == [1, 1]
+
+
+def test_metadata_that_no_file_can_have_are_notes(tmp_path, capsys):
+    metadata = {
+        "": "nothing",
+        "k" * 70000: "long",
+        "hurray.kv": json.dumps({"a": None, "b": {"c": 1}, "d": [1, "x"], "e": 2**70, "f": [1, 2]}),
+        "plain": "text",
+    }
+    safetensors_torch.save_file({"x": torch.ones(2)}, tmp_path / "a.safetensors", metadata)
+    status, lines = converted(capsys, tmp_path / "a.safetensors", tmp_path / "a.hrry")
+    assert (status, len(lines)) == (0, 6)
+    assert all("not carried: metadata " in line and len(line) < 500 for line in lines)
+    assert hurray.load_kv(tmp_path / "a.hrry") == {"f": [1, 2], "plain": "text"}
+    torch.save({"x": torch.ones(2), "s": "\ud800", "n": 3}, tmp_path / "b.pt")
+    status, lines = converted(capsys, tmp_path / "b.pt", tmp_path / "b.hrry")
+    assert (status, len(lines)) == (0, 1)
+    assert hurray.load_kv(tmp_path / "b.hrry") == {"n": 3}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_tensors_whose_names_no_file_can_have_are_refused_by_name(tmp_path, capsys):
+    array = io.BytesIO()
+    np.save(array, np.ones(2))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in (".npy", "x.npy", "x.npy", "y.npy"):
+            archive.writestr(name, array.getvalue())
+    tensors = {"k" * 70000: torch.ones(1), "": torch.ones(1), "x": torch.ones(1)}
+    safetensors_torch.save_file(tensors, tmp_path / "b.safetensors")
+    for source, kept, refused in (("a.npz", ["x", "y"], 2), ("b.safetensors", ["x"], 2)):
+        target = tmp_path / f"{source}.hrry"
+        status, lines = converted(capsys, tmp_path / source, target)
+        assert (status, len(lines), target.exists()) == (1, 2, False)
+        assert all("cannot carry" in line and len(line) < 500 for line in lines[:-1])
+        status, lines = converted(capsys, "--skip-unsupported", tmp_path / source, target)
+        assert (status, len(lines)) == (0, refused)
+        assert list(hurray.load(target)) == kept
+
+
+@pytest.mark.parametrize(
+    "text, status",
+    [
+        ("[1]", 3),
+        ('{"kv": 3}', 3),
+        ('{"dtypes": []}', 3),
+        ('{"dtypes": {"x": 3}}', 3),
+        ("[" * 10**5, 3),
+        ('{"dtypes": {"x": "no type"}}', 1),
+        ('{"dtypes": {"x": "int64"}}', 1),
+        ('{"dtypes": {"y": "int64"}}', 0),
+    ],
+    ids=lambda value: str(value)[:28],
+)
+def test_the_member_for_types_and_metadata_may_be_a_strangers(tmp_path, capsys, text, status):
+    np.savez(tmp_path / "a.npz", x=np.ones(2))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("hurray.json", text)
+    found, lines = converted(capsys, tmp_path / "a.npz", tmp_path / "a.hrry")
+    assert found == status
+    assert len(lines) == {0: 0, 1: 2, 3: 1}[status]
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,10 @@ HurrayStatus hri_file_save_commit(HriFileSave **save, bool sync) {
     if (sync) {
         status = sync_to_disk(&own->file, own->temporary == NULL ? own->target : own->temporary);
     }
+    /* Flushing may have taken long, and is not cut short by a signal: the last time to ask. */
+    if (status == HURRAY_OK && own->temporary != NULL) {
+        status = hri_interrupted(own->file.interrupted, own->file.context, "saving");
+    }
     if (status == HURRAY_OK) status = close_file(own);
     if (status != HURRAY_OK) {
         hri_file_save_abort(save);

@@ -21,8 +21,9 @@
 #include "checked.h"
 #include "fail.h"
 
-/* Bytes of one system call. Linux stops a little below 2 GiB by itself; macOS refuses more. */
-#define MAX_CALL_BYTES ((size_t)1 << 30)
+/* Bytes of one system call. Linux stops a little below 2 GiB by itself; macOS refuses more. Writing
+ * to a disk no signal cuts short: this is what one waits for at most. */
+#define MAX_CALL_BYTES ((size_t)1 << 28)
 
 /* Pieces of one system call. */
 #if defined(IOV_MAX) && IOV_MAX < 256
@@ -133,14 +134,15 @@ HurrayStatus hurray_open_file_write(const HurrayOpenFile *file, const HurrayByte
         ssize_t written = writev(file->descriptor, call, used);
         if (written > 0) {
             advance(&progress, (size_t)written);
-            if ((size_t)written == bytes) continue;
-            /* Perhaps a signal has cut it short, which the next call would not say. */
-            status = hri_interrupted(file->interrupted, file->context, "write to");
-            if (status != HURRAY_OK) return status;
-            continue;
+            /* A signal may have come during the call, cutting it short or not; the next call would
+             * not say. */
+            if (progress.next < count) {
+                status = hri_interrupted(file->interrupted, file->context, "write to");
+            }
+        } else {
+            /* No bytes and no error is nothing that POSIX knows of; trying on might take for ever. */
+            status = recover(file, written == 0 ? EIO : errno, POLLOUT, "write to");
         }
-        /* No bytes and no error is nothing that POSIX knows of; trying on might take for ever. */
-        status = recover(file, written == 0 ? EIO : errno, POLLOUT, "write to");
         if (status != HURRAY_OK) return status;
     }
     return HURRAY_OK;

@@ -41,8 +41,8 @@ typedef struct HurrayRandomAccess {
 /*
  * A descriptor of an open file, as POSIX read and write take it. EINTR, EAGAIN (waited for with
  * poll), short reads and writes and limits on the number of pieces are handled. `interrupted`, which
- * may be NULL, is called with `context` after EINTR and after a write that was cut short, perhaps by
- * a signal: false gives up with HURRAY_ERR_INTERRUPTED.
+ * may be NULL, is called with `context` after EINTR and between the calls of a long write, 256 MiB
+ * each at most: false gives up with HURRAY_ERR_INTERRUPTED.
  * HURRAY_ERR_IO with the errno; the message says what was being done, "write to descriptor 5".
  * The descriptor stays the caller's.
  */

@@ -227,9 +227,13 @@ def _as_item(name: str, value: Any) -> Tensor | Composite:
 
 
 def _size(value: Any) -> int:
+    """In bytes; 0 where an array does not tell."""
     if isinstance(value, Composite):
         return sum(_size(member) for member in value.members)
-    return int(getattr(value, "nbytes", 0) or 0)
+    try:
+        return int(value.nbytes)
+    except Exception:
+        return 0
 
 
 def save(
@@ -246,8 +250,8 @@ def save(
 
     tensors: a dict of Tensor and Composite; arrays of other libraries go through asarray, one at a time
     (which copies those that are not 64-aligned), the rest of them as they lie. kv: metadata, str to str,
-    int, float, bool, bytes, or a list of one of them. alignment: of data in the file, a power of two
-    from 4096 to 2097152 bytes. sorted_index: by name, for readers that search. checksums: a CRC-32C of
+    int, float, bool, bytes, or a list of one of them; what load_kv gives, too, but for the checksums of
+    that file. alignment: of data in the file, a power of two from 4096 to 2097152 bytes. sorted_index: by name, for readers that search. checksums: a CRC-32C of
     the data of each tensor, which File.verify compares. progress: a callable that is given bytes
     written and bytes in all, or True for a bar by tqdm.
 
@@ -273,19 +277,21 @@ def save(
         raise UnsupportedError(f"{path!r} is a URL; files are saved to paths only")
     total = sum(_size(value) for _, value in items)
     tell, finish = _progress(progress, total, "save")
-    writer = _FileWriter(
-        path, kv=kv, alignment=alignment, sorted_index=sorted_index, checksums=checksums
-    )
     try:
-        for name, value in items:
-            done = writer.add(name, _as_item(name, value))
-            if tell is not None:
-                tell(min(done, total), total)
-        writer.finish()
-        if tell is not None:
-            tell(total, total)
+        writer = _FileWriter(
+            path, kv=kv, alignment=alignment, sorted_index=sorted_index, checksums=checksums
+        )
+        try:
+            for name, value in items:
+                done = writer.add(name, _as_item(name, value))
+                if tell is not None:
+                    tell(min(done, total), total)
+            if tell is not None:  # while there still is a way back
+                tell(total, total)
+            writer.finish()
+        finally:
+            writer.abandon()
     finally:
-        writer.abandon()
         if finish is not None:
             finish()
 

@@ -317,6 +317,24 @@ static bool give_up(void *context) {
     return false;
 }
 
+static bool give_up_after_flushing(void *context) {
+    (void)context;
+    return strstr(trace, "fsync") == NULL;
+}
+
+/* The last time that a signal is heard is before the new file has its name. */
+static void interrupted_before_the_renaming(void **state) {
+    (void)state;
+    const char *path = in_directory("file");
+    const HurrayFileWriterOptions options = {.interrupted = give_up_after_flushing};
+    write_text(path, old_content, 0640);
+    watch(-1, NONE, 0);
+    assert_int_equal(save_with(path, &options), HURRAY_ERR_INTERRUPTED);
+    assert_null(strstr(trace, "rename"));
+    assert_true(sum_of(path) == old_sum);
+    assert_int_equal(empty_directory(), 1);
+}
+
 static void interrupted_calls(void **state) {
     (void)state;
     const char *path = in_directory("file");
@@ -544,6 +562,7 @@ int main(void) {
         cmocka_unit_test(order_of_calls),
         cmocka_unit_test(every_call_fails),
         cmocka_unit_test(every_call_fails_without_old_file),
+        cmocka_unit_test(interrupted_before_the_renaming),
         cmocka_unit_test(interrupted_calls),
         cmocka_unit_test(short_writes),
         cmocka_unit_test(killed_at_every_call),

@@ -199,19 +199,27 @@ static void offsets_beyond_4_gib(void **state) {
     close(file.descriptor);
 }
 
-/* More than one call may take: split, and nothing lost. /dev/null takes anything without a look. */
+/* More than one call may take: split, and nothing lost; between the calls it may be given up.
+ * /dev/null takes anything without a look. */
 static void giant_pieces(void **state) {
     (void)state;
     const size_t size = (size_t)5 << 30;
     uint8_t *zeros =
         mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (zeros == MAP_FAILED) skip(); /* no room for addresses */
-    HurrayOpenFile file = {open("/dev/null", O_WRONLY), NULL, NULL};
-    const HurrayBytes pieces[3] = {{zeros, 10}, {zeros, size}, {zeros, 20}};
+    int asked = 0;
+    HurrayOpenFile file = {open("/dev/null", O_WRONLY), go_on, NULL};
+    const HurrayBytes pieces[4] = {{zeros, 10}, {zeros, size}, {zeros, 20}, {NULL, 0}};
     behave();
-    expect_ok(hurray_open_file_write(&file, pieces, 3));
+    interruptions = 0;
+    expect_ok(hurray_open_file_write(&file, pieces, 4));
     assert_true(most_in_a_call <= (size_t)INT32_MAX);
-    assert_int_equal(calls, 6);
+    assert_true(calls > 5 && interruptions >= calls - 1);
+    file.interrupted = give_up;
+    file.context = &asked;
+    behave();
+    expect_failure(HURRAY_ERR_INTERRUPTED, hurray_open_file_write(&file, pieces, 3));
+    assert_true(calls == 1 && asked == 1);
     close(file.descriptor);
     munmap(zeros, size);
 }

@@ -465,6 +465,52 @@ def test_checksums_are_of_the_data_in_order_of_writing(path):
     assert hurray.load_kv(path)["hurray.crc32c"] == struct.pack("<I", 0xE3069283)
 
 
+def test_what_is_no_array_in_the_end_is_named_and_leaves_the_old_file(path):
+    hurray.save(path, {"old": hurray.ones(1)})
+    for array in (np.array([{}], dtype=object), np.ma.masked_array([1, 2], [0, 1])):
+        with pytest.raises(hurray.UnsupportedError, match=r"tensors\['b'\]"):
+            hurray.save(path, {"a": hurray.ones(1), "b": array})
+        assert list(hurray.load(path)) == ["old"]
+        assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", ["many", None, -1, RuntimeError("nbytes")], ids=repr)
+def test_an_array_that_does_not_tell_its_size(path, size):
+    class Array:
+        @property
+        def nbytes(self):
+            if isinstance(size, Exception):
+                raise size
+            return size
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3)
+
+    told = []
+    hurray.save(path, {"a": Array(), "b": np.ones(2)}, progress=lambda *done: told.append(done))
+    assert np.asarray(hurray.load(path)["a"]).tolist() == [0, 1, 2]
+    assert told and all(done <= total for done, total in told)
+
+
+@pytest.mark.parametrize("call", [0, 1, 2])
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_progress_that_raises_leaves_the_old_file(path, call, error):
+    """Also at the last call, which says that all is written."""
+    hurray.save(path, {"old": hurray.ones(1)})
+    calls = []
+
+    def progress(done, total):
+        calls.append((done, total))
+        if len(calls) == call + 1:
+            raise error
+
+    with pytest.raises(error):
+        hurray.save(path, {"a": hurray.ones(3), "b": hurray.ones(3)}, progress=progress)
+    assert len(calls) == call + 1
+    assert list(hurray.load(path)) == ["old"]
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_a_long_name_that_is_not_there_is_told_soon_and_short(path):
     """Comparing names takes the square of their length."""
     letters = [chr(0x4E00 + i * 7919 % 300) for i in range(20000)]

@@ -174,7 +174,7 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
                                          {"cross_machine", ARGUMENT_KEYWORD_ONLY}}};
     PyObject *values[COUNT];
     if (!arguments_parse_new(&signature, args, kwargs, values)) return NULL;
-    ReaderObject *self = PyObject_New(ReaderObject, type);
+    ReaderObject *self = PyObject_GC_New(ReaderObject, type);
     if (self == NULL) return NULL;
     self->reader = NULL;
     self->transport = (Transport)TRANSPORT_CLOSED;
@@ -182,7 +182,9 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->assembly.depth = 0;
     self->start = 0;
     self->weak_references = NULL;
-    if (make_reader(PyType_GetModuleState(type), values, self)) return (PyObject *)self;
+    bool made = make_reader(PyType_GetModuleState(type), values, self);
+    PyObject_GC_Track((PyObject *)self);
+    if (made) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }
@@ -190,12 +192,25 @@ static PyObject *reader_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 static void reader_dealloc(PyObject *self) {
     ReaderObject *reader = reader_of(self);
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (reader->weak_references != NULL) PyObject_ClearWeakRefs(self);
     hurray_stream_reader_destroy(&reader->reader);
     assembly_clear(&reader->assembly);
     transport_close(&reader->transport);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+/* A path or bytes-like object may be of any class, and know the reader. */
+static int reader_traverse(PyObject *self, visitproc visit, void *arg) {
+    const ReaderObject *reader = reader_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(reader->transport.path);
+    Py_VISIT(reader->transport.view.obj);
+    for (uint32_t i = 0; i < reader->assembly.depth; i++) {
+        Py_VISIT(reader->assembly.open[i].members);
+    }
+    return 0;
 }
 
 /* Gives everything back but the lock; the caller holds it. */
@@ -203,6 +218,13 @@ static void release_reader(ReaderObject *reader) {
     hurray_stream_reader_destroy(&reader->reader);
     assembly_clear(&reader->assembly);
     transport_release(&reader->transport);
+}
+
+/* As closed; nobody is in an operation, who would hold a reference. */
+static int reader_clear(PyObject *self) {
+    atomic_store(&reader_of(self)->transport.closed, true);
+    release_reader(reader_of(self));
+    return 0;
 }
 
 /* What a reader that was woken says: the end between items, a StreamError within one. */
@@ -330,16 +352,17 @@ PyDoc_STRVAR(
     "(2, 2)");
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, (char *)reader_doc}, {Py_tp_new, reader_tp_new},
-    {Py_tp_dealloc, reader_dealloc}, {Py_tp_methods, reader_methods},
-    {Py_tp_members, reader_members}, {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, reader_next},   {0, NULL},
+    {Py_tp_traverse, reader_traverse}, {Py_tp_clear, reader_clear},
+    {Py_tp_doc, (char *)reader_doc},   {Py_tp_new, reader_tp_new},
+    {Py_tp_dealloc, reader_dealloc},   {Py_tp_methods, reader_methods},
+    {Py_tp_members, reader_members},   {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, reader_next},     {0, NULL},
 };
 
 static PyType_Spec reader_spec = {
     .name = "hurray.StreamReader",
     .basicsize = sizeof(ReaderObject),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = reader_slots,
 };
 

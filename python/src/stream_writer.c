@@ -68,26 +68,42 @@ static PyObject *writer_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     CoreState *state = PyType_GetModuleState(type);
     PyObject *values[2];
     if (!arguments_parse_new(&signature, args, kwargs, values)) return NULL;
-    WriterObject *self = PyObject_New(WriterObject, type);
+    WriterObject *self = PyObject_GC_New(WriterObject, type);
     if (self == NULL) return NULL;
     self->writer = NULL;
     self->weak_references = NULL;
     self->transport = (Transport)TRANSPORT_CLOSED;
-    if (transport_open_for_writing(state, values[0], &self->transport)) {
+    bool made = transport_open_for_writing(state, values[0], &self->transport);
+    if (made) {
         const HurraySink sink = transport_sink(&self->transport);
-        if (make_writer(state, &sink, values[1], &self->writer)) return (PyObject *)self;
+        made = make_writer(state, &sink, values[1], &self->writer);
     }
+    PyObject_GC_Track((PyObject *)self);
+    if (made) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
+}
+
+/* A path may be an object of any class, and know the writer. */
+static int writer_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(writer_of(self)->transport.path);
+    return 0;
+}
+
+static int writer_clear(PyObject *self) {
+    Py_CLEAR(writer_of(self)->transport.path);
+    return 0;
 }
 
 static void writer_dealloc(PyObject *self) {
     WriterObject *writer = writer_of(self);
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (writer->weak_references != NULL) PyObject_ClearWeakRefs(self);
     hurray_stream_writer_destroy(&writer->writer);
     transport_close(&writer->transport);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -233,6 +249,8 @@ PyDoc_STRVAR(
     "[(3,)]");
 
 static PyType_Slot writer_slots[] = {
+    {Py_tp_traverse, writer_traverse},
+    {Py_tp_clear, writer_clear},
     {Py_tp_doc, (char *)writer_doc},
     {Py_tp_new, writer_tp_new},
     {Py_tp_dealloc, writer_dealloc},
@@ -245,7 +263,7 @@ static PyType_Slot writer_slots[] = {
 static PyType_Spec writer_spec = {
     .name = "hurray.StreamWriter",
     .basicsize = sizeof(WriterObject),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = writer_slots,
 };
 

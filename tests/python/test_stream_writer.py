@@ -602,3 +602,29 @@ def test_the_examples_run(kind):
         example = doctest.DocTestParser().get_doctest(text, {}, str(documented), None, 0)
         assert example.examples, documented
         assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "destination"])
+def test_no_stream_stays_for_being_known_by_what_it_is_made_of(tmp_path, kind):
+    class Path(str):
+        pass
+
+    class Bytes(bytearray):
+        pass
+
+    with hurray.StreamWriter(tmp_path / "s") as writer:
+        writer.write(hurray.ones(3))
+        writer.write(hurray.ones(3))
+    data = (tmp_path / "s").read_bytes()
+    end = Bytes(data) if kind == "bytes" else Path(tmp_path / "s")
+    end.known = hurray.StreamWriter(end) if kind == "destination" else hurray.StreamReader(end)
+    if kind == "destination":
+        end.known.write(hurray.ones(3))
+    else:
+        next(end.known)
+    stream = weakref.ref(end.known)
+    opened = len(os.listdir("/proc/self/fd"))
+    del end
+    gc.collect()
+    assert stream() is None
+    assert len(os.listdir("/proc/self/fd")) <= opened - (kind != "bytes")

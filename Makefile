@@ -38,4 +38,4 @@ lint: ## style, warnings, exported symbols, headers, file lists
 
 clean: ## remove all that was built, .venv included
 	rm -rf build dist .venv .pytest_cache .ruff_cache .hypothesis
-	find python tests examples fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python tests examples fuzz bench -name __pycache__ -type d -prune -exec rm -rf {} +

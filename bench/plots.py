@@ -56,8 +56,11 @@ def _draw_row(axis: object, found: list[Result]) -> None:
         ours = label == "hurray"
         if len(values) == len(sizes):
             axis.plot(sizes, values, marker=".", label=label, lw=2 if ours else 1)  # type: ignore[attr-defined]
+    scale = "linear" if found[0].size_unit == "threads" else "log"
     axis.set(  # type: ignore[attr-defined]
-        xscale="log", yscale="log", title=found[0].what, xlabel=found[0].size_unit, ylabel="seconds"
+        xscale=scale, yscale=scale, title=found[0].what, xlabel=found[0].size_unit, ylabel="seconds"
     )
     axis.minorticks_off()  # type: ignore[attr-defined]
+    if scale == "linear":
+        axis.set_ylim(bottom=0)  # type: ignore[attr-defined]
     axis.legend(fontsize=6)  # type: ignore[attr-defined]

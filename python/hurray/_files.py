@@ -251,9 +251,9 @@ def save(
     tensors: a dict of Tensor and Composite; arrays of other libraries go through asarray, one at a time
     (which copies those that are not 64-aligned), the rest of them as they lie. kv: metadata, str to str,
     int, float, bool, bytes, or a list of one of them; what load_kv gives, too, but for the checksums of
-    that file. alignment: of data in the file, a power of two from 4096 to 2097152 bytes. sorted_index: by name, for readers that search. checksums: a CRC-32C of
-    the data of each tensor, which File.verify compares. progress: a callable that is given bytes
-    written and bytes in all, or True for a bar by tqdm.
+    that file. alignment: of data in the file, a power of two from 4096 to 2097152 bytes. sorted_index: by
+    name, for readers that search. checksums: a CRC-32C of the data of each tensor, which File.verify
+    compares. progress: a callable that is given bytes written and bytes in all, or True for a bar by tqdm.
 
     The file has its name only when it is whole and on the disk; until then, and after any failure, what
     was there before is untouched. It keeps the mode of the file it replaces; a symbolic link stays one.

@@ -44,7 +44,7 @@ typedef struct CaseLayout {
 /* Strides of a shape in any order of dimensions, some of them negative, with gaps of up to `gaps`. */
 static inline void make_strides(const Choices *choices, const uint64_t *shape, uint32_t rank,
                                 uint64_t gaps, int64_t *strides) {
-    uint32_t order[CASE_RANK];
+    uint32_t order[CASE_RANK] = {0};
     for (uint32_t k = 0; k < rank; k++) {
         uint32_t at = (uint32_t)pick(choices, k + 1);
         order[k] = order[at];

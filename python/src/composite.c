@@ -248,16 +248,9 @@ static PyObject *get_section(PyObject *self, void *section) {
     return fields_section(core_state_of(self), head_of(self), section);
 }
 
-/* hurray._composite.<function>(self) */
-static PyObject *call_python(PyObject *self, const char *function) {
-    PyObject *module = PyImport_ImportModule("hurray._composite");
-    if (module == NULL) return NULL;
-    PyObject *result = PyObject_CallMethod(module, function, "O", self);
-    Py_DECREF(module);
-    return result;
+static PyObject *composite_repr(PyObject *self) {
+    return core_call_glue("hurray._composite", "composite_repr", self);
 }
-
-static PyObject *composite_repr(PyObject *self) { return call_python(self, "composite_repr"); }
 
 PyDoc_STRVAR(
     to_numpy_doc,
@@ -280,7 +273,7 @@ PyDoc_STRVAR(
 
 static PyObject *composite_to_numpy(PyObject *self, PyObject *unused) {
     (void)unused;
-    return call_python(self, "to_numpy");
+    return core_call_glue("hurray._composite", "to_numpy", self);
 }
 
 /* ---- equality ---- */

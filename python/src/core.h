@@ -52,7 +52,8 @@
     X(is_neg)                    \
     X(max_version)               \
     X(requires_grad)             \
-    X(stream)
+    X(stream)                    \
+    X(to_scipy)
 
 #define CORE_MAX_METHODS 40
 #define CORE_MAX_GETSET 48

@@ -28,9 +28,11 @@ PyObject *core_loaded_module(const char *name) {
 
 PyObject *core_call_glue(const char *module, const char *function, PyObject *argument) {
     PyObject *glue = PyImport_ImportModule(module);
-    if (glue == NULL) return NULL;
-    PyObject *result = PyObject_CallMethod(glue, function, "O", argument);
-    Py_DECREF(glue);
+    /* Interned, as the module has it: Python's cache of attributes keeps each name that it has not seen. */
+    PyObject *name = glue == NULL ? NULL : PyUnicode_InternFromString(function);
+    PyObject *result = name == NULL ? NULL : PyObject_CallMethodOneArg(glue, name, argument);
+    Py_XDECREF(name);
+    Py_XDECREF(glue);
     return result;
 }
 

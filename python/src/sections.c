@@ -255,11 +255,7 @@ static PyObject *statistics_compute(PyObject *type, PyObject *tensor) {
         return PyErr_Format(PyExc_TypeError, "tensor must be a hurray.Tensor, not %.200s",
                             Py_TYPE(tensor)->tp_name);
     }
-    PyObject *module = PyImport_ImportModule("hurray._statistics");
-    if (module == NULL) return NULL;
-    PyObject *result = PyObject_CallMethod(module, "compute", "O", tensor);
-    Py_DECREF(module);
-    return result;
+    return core_call_glue("hurray._statistics", "compute", tensor);
 }
 
 PyDoc_STRVAR(statistics_doc,

@@ -372,8 +372,8 @@ static PyObject *tensor_to_scipy(PyObject *self, PyObject *const *args, Py_ssize
     int wants_array = argument_as_bool(array, 0);
     PyObject *glue = wants_array < 0 ? NULL : PyImport_ImportModule("hurray._scipy");
     if (glue == NULL) return NULL;
-    PyObject *matrix =
-        PyObject_CallMethod(glue, "to_scipy", "OO", self, wants_array ? Py_True : Py_False);
+    PyObject *matrix = PyObject_CallMethodObjArgs(glue, core_state_of(self)->names.to_scipy, self,
+                                                  wants_array ? Py_True : Py_False, NULL);
     Py_DECREF(glue);
     return matrix;
 }

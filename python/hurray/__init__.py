@@ -136,11 +136,15 @@ from ._core import (
     zeros,
     zeros_like,
 )
-from ._display import get_print_options, print_options, set_print_options
-from ._files import File, load, load_kv, open, save
-from ._pydata_sparse import from_sparse
-from ._scipy import from_scipy
-from ._torch import from_torch
+
+TYPE_CHECKING = False  # as typing has it, which takes longer to import than hurray
+if TYPE_CHECKING:
+    from ._display import get_print_options, print_options, set_print_options
+    from ._files import File, load, load_kv, open, save
+    from ._pydata_sparse import from_sparse
+    from ._scipy import from_scipy
+    from ._torch import from_torch
+del TYPE_CHECKING
 
 __all__ = [
     "MIN_BUFFER_ALIGNMENT",
@@ -235,10 +239,34 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    # asyncio takes longer to import than all of the rest.
-    if name == "aio":
-        import importlib
+# Where to find what is imported when somebody asks for it: what these need of Python takes several
+# times as long to import as all else here.
+_LAZY = {
+    "File": "_files",
+    "from_scipy": "_scipy",
+    "from_sparse": "_pydata_sparse",
+    "from_torch": "_torch",
+    "get_print_options": "_display",
+    "load": "_files",
+    "load_kv": "_files",
+    "open": "_files",
+    "print_options": "_display",
+    "save": "_files",
+    "set_print_options": "_display",
+}
 
-        return importlib.import_module("hurray.aio")  # `from . import aio` would ask here again
-    raise AttributeError(f"module 'hurray' has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    module = "aio" if name == "aio" else _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'hurray' has no attribute {name!r}")
+    import importlib
+
+    found = importlib.import_module(f"hurray.{module}")  # `from . import aio` would ask here again
+    value: object = found if name == "aio" else getattr(found, name)
+    globals()[name] = value  # not to be asked again
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, "aio"})

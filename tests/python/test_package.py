@@ -20,7 +20,7 @@ GLUE = {"cli", "dask", "dask_worker", "multiprocessing"}
 def test_every_public_name_is_there_and_listed_once():
     assert len(set(hurray.__all__)) == len(hurray.__all__)
     assert all(hasattr(hurray, name) for name in hurray.__all__)
-    public = {name for name in vars(hurray) if not name.startswith("_")} - GLUE
+    public = {name for name in dir(hurray) if not name.startswith("_")} - GLUE
     assert public <= {*hurray.__all__, "aio"}  # a module that is loaded when it is asked for
 
 
@@ -36,6 +36,30 @@ def run(code):
 
 def test_importing_hurray_imports_none_of_the_others():
     assert run(f"import sys, hurray; print([n for n in {OPTIONAL} if n in sys.modules])") == "[]"
+
+
+# Of the standard library: what takes longer to import than hurray.
+SLOW = ["typing", "re", "enum", "functools", "contextlib", "threading", "collections", "inspect"]
+
+
+def test_importing_hurray_imports_nothing_slow():
+    code = "import sys; before = {*sys.modules}; import hurray; print({*sys.modules} - before)"
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path}; {code}"]
+    new = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert [name for name in SLOW if f"'{name}'" in new] == []
+
+
+def test_names_are_there_however_they_are_asked_for():
+    names = sorted({*hurray.__all__, "aio"})
+    assert run(f"import hurray; print({{*{names}}} - {{*dir(hurray)}})") == "set()"
+    run(f"import hurray; assert all(getattr(hurray, n) is getattr(hurray, n) for n in {names})")
+    run(f"from hurray import {', '.join(names)}; import hurray; assert hurray.aio is aio")
+    run("from hurray import *; import hurray; assert open is hurray.open")
+
+
+def test_no_other_name_is_there():
+    with pytest.raises(AttributeError, match=r"^module 'hurray' has no attribute 'lode'$"):
+        _ = hurray.lode
 
 
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); import hurray; "

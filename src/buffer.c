@@ -4,12 +4,17 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "checked.h"
 #include "fail.h"
+#include "references.h"
 
+/* Alone in its block, or an element of an array of buffers that live and die together: then the
+ * first has what concerns all of them, and the others' release to references are not used. */
 struct HurrayBuffer {
     HurrayBufferInfo info;
+    HurrayBuffer *first; /* of the array; itself when it is alone */
     HurrayReleaseCallback release;
     void *context;
     atomic_size_t references;
@@ -56,10 +61,32 @@ HurrayStatus hurray_buffer_create(const HurrayBufferInfo *info, HurrayReleaseCal
     HurrayBuffer *buffer = malloc(sizeof *buffer);
     if (buffer == NULL) return hri_fail_memory(sizeof *buffer);
     buffer->info = *info;
+    buffer->first = buffer;
     buffer->release = release;
     buffer->context = context;
     atomic_init(&buffer->references, 1);
     *out = buffer;
+    return HURRAY_OK;
+}
+
+HurrayStatus hri_buffers_create(const HurrayBufferInfo *infos, uint32_t count,
+                                HurrayReleaseCallback release, const void *context,
+                                size_t context_size, HurrayBuffer **out) {
+    for (uint32_t i = 0; i < count; i++) {
+        HurrayStatus status = check_address(&infos[i]);
+        if (status != HURRAY_OK) return status;
+    }
+    size_t size = count * sizeof(HurrayBuffer) + context_size;
+    HurrayBuffer *buffers = malloc(size);
+    if (buffers == NULL) return hri_fail_memory(size);
+    for (uint32_t i = 0; i < count; i++) {
+        buffers[i].info = infos[i];
+        buffers[i].first = buffers;
+        out[i] = &buffers[i];
+    }
+    buffers->release = release;
+    buffers->context = memcpy(buffers + count, context, context_size);
+    atomic_init(&buffers->references, count);
     return HURRAY_OK;
 }
 
@@ -119,7 +146,7 @@ HurrayStatus hurray_buffer_allocate(uint64_t byte_size, bool zeroed,
 
 HurrayBuffer *hurray_buffer_retain(HurrayBuffer *buffer) {
     if (buffer != NULL) {
-        atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&buffer->first->references, 1, memory_order_relaxed);
     }
     return buffer;
 }
@@ -143,14 +170,26 @@ HurrayStatus hurray_buffer_from_ptr(void *data, uint64_t byte_size, uint32_t ali
     return hurray_buffer_create(&info, release, release_context, out);
 }
 
+/* Gives back `count` references that the caller has to buffers of one array. */
+static void drop(HurrayBuffer *first, size_t count) {
+    if (!references_drop(&first->references, count)) return;
+    if (first->release != NULL) first->release(first->info.data, first->context);
+    free(first);
+}
+
 HurrayStatus hurray_buffer_destroy(HurrayBuffer *buffer) {
     if (buffer == NULL) return hri_fail_null("buffer");
-    /* Release so that our writes are seen by the last one; acquire so that the last one sees all. */
-    if (atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) == 1) {
-        if (buffer->release != NULL) buffer->release(buffer->info.data, buffer->context);
-        free(buffer);
-    }
+    drop(buffer->first, 1);
     return HURRAY_OK;
+}
+
+void hri_buffers_drop(HurrayBuffer *const *buffers, uint32_t count) {
+    for (uint32_t i = 0; i < count;) {
+        HurrayBuffer *first = buffers[i]->first;
+        uint32_t begin = i;
+        while (++i < count && buffers[i]->first == first) continue;
+        drop(first, i - begin);
+    }
 }
 
 void hri_buffer_abandon(HurrayBuffer *buffer) { free(buffer); }

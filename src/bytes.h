@@ -162,7 +162,9 @@ static inline void write_f64(ByteWriter *writer, const double *value) {
 }
 
 static inline void write_zeros(ByteWriter *writer, size_t count) {
-    for (size_t i = 0; i < count; i++) write_u8(writer, 0);
+    static const uint8_t zeros[16] = {0};
+    for (; count > sizeof zeros; count -= sizeof zeros) write_bytes(writer, zeros, sizeof zeros);
+    write_bytes(writer, zeros, count);
 }
 
 #endif

@@ -3,59 +3,92 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "checked.h"
+#include "buffer.h"
+#include "descriptor.h"
 #include "fail.h"
+#include "references.h"
+#include "tensor.h"
 
 struct HurrayBufferList {
     HurrayBufferListHead head;
     HurrayBufferRecord *records; /* what head.records shows */
-    HurrayBuffer **buffers;
-    size_t capacity;
+    HurrayBuffer *const *buffers;
+    size_t capacity;   /* of both; 0: they are not the list's own */
+    uint64_t borrowed; /* so many of the first buffers are kept by the tensor of an Export */
 };
 
 struct HurrayTensorContext {
     HurrayTensorContextHead head;
     void *owner;
     HurrayOwnerReleaseFn release;
-    uint8_t descriptor[]; /* what head.descriptor shows */
+    /* the descriptor's bytes follow, where it is not a part of an Export */
 };
 
 /* ---- lists ---- */
 
+/* Everything that is the list's own but its struct. */
+static void clear_list(HurrayBufferList *list) {
+    for (uint64_t i = list->borrowed; i < list->head.length; i++) {
+        hurray_buffer_destroy(list->buffers[i]);
+    }
+    if (list->capacity == 0) return;
+    free(list->records);
+    free((void *)list->buffers);
+}
+
 static void release_list(HurrayBufferListHead *self) {
     HurrayBufferList *list = (HurrayBufferList *)self;
-    for (uint64_t i = 0; i < list->head.length; i++) hurray_buffer_destroy(list->buffers[i]);
-    free(list->records);
-    free(list->buffers);
+    clear_list(list);
     free(list);
 }
 
-/* Makes room for `capacity` buffers. */
+/* Makes room for `capacity` buffers, in arrays of the list's own. */
 static HurrayStatus reserve(HurrayBufferList *list, uint64_t capacity) {
     if (capacity <= list->capacity) return HURRAY_OK;
     if (capacity > SIZE_MAX / sizeof(HurrayBufferRecord)) return hri_fail_memory(capacity);
-    size_t count = (size_t)capacity;
-    HurrayBufferRecord *records = realloc(list->records, count * sizeof *records);
-    if (records == NULL) return hri_fail_memory(count * sizeof *records);
+    size_t count = (size_t)capacity, length = (size_t)list->head.length;
+    HurrayBufferRecord *records = malloc(count * sizeof *records);
+    HurrayBuffer **buffers = malloc(count * sizeof *buffers);
+    if (records == NULL || buffers == NULL) {
+        free(records);
+        free(buffers);
+        return hri_fail_memory(count * (sizeof *records + sizeof *buffers));
+    }
+    if (length != 0) {
+        memcpy(records, list->records, length * sizeof *records);
+        memcpy(buffers, list->buffers, length * sizeof *buffers);
+    }
+    if (list->capacity != 0) {
+        free(list->records);
+        free((void *)list->buffers);
+    }
     list->head.records = list->records = records;
-    HurrayBuffer **buffers = realloc(list->buffers, count * sizeof *buffers);
-    if (buffers == NULL) return hri_fail_memory(count * sizeof *buffers);
     list->buffers = buffers;
     list->capacity = count;
     return HURRAY_OK;
 }
 
+static void start_list(HurrayBufferList *list, void (*release)(HurrayBufferListHead *self)) {
+    *list = (HurrayBufferList){
+        .head =
+            {
+                .abi_version = HURRAY_C_ABI_VERSION,
+                .struct_size = (uint32_t)sizeof *list,
+                .release = release,
+            },
+    };
+    memcpy(list->head.magic, HURRAY_BUFFER_LIST_MAGIC, sizeof list->head.magic);
+}
+
 HurrayStatus hurray_buffer_list_new(uint64_t capacity_hint, HurrayBufferList **out) {
     if (out == NULL) return hri_fail_null("out");
-    HurrayBufferList *list = calloc(1, sizeof *list);
+    HurrayBufferList *list = malloc(sizeof *list);
     if (list == NULL) return hri_fail_memory(sizeof *list);
-    memcpy(list->head.magic, HURRAY_BUFFER_LIST_MAGIC, sizeof list->head.magic);
-    list->head.abi_version = HURRAY_C_ABI_VERSION;
-    list->head.struct_size = (uint32_t)sizeof *list;
-    list->head.release = release_list;
+    start_list(list, release_list);
     /* A hint is no promise: more than a descriptor can name is not reserved in advance. */
     HurrayStatus status =
         reserve(list, capacity_hint < HURRAY_MAX_BUFFERS ? capacity_hint : HURRAY_MAX_BUFFERS);
@@ -83,12 +116,13 @@ static HurrayBufferRecord record_of(const HurrayBuffer *buffer) {
 
 HurrayStatus hurray_buffer_list_push(HurrayBufferList *list, HurrayBuffer *buffer) {
     if (list == NULL || buffer == NULL) return hri_fail_null(list ? "buffer" : "list");
-    if (list->head.length == list->capacity) {
-        HurrayStatus status = reserve(list, list->capacity == 0 ? 4 : 2 * (uint64_t)list->capacity);
+    if (list->head.length >= list->capacity) {
+        HurrayStatus status =
+            reserve(list, list->head.length < 2 ? 4 : 2 * (uint64_t)list->head.length);
         if (status != HURRAY_OK) return status;
     }
     list->records[list->head.length] = record_of(buffer);
-    list->buffers[list->head.length++] = buffer;
+    ((HurrayBuffer **)list->buffers)[list->head.length++] = buffer;
     return HURRAY_OK;
 }
 
@@ -111,7 +145,7 @@ HurrayStatus hurray_buffer_list_get(const HurrayBufferList *list, uint64_t index
 
 HurrayStatus hurray_buffer_list_destroy(HurrayBufferList **list) {
     if (list == NULL) return hri_fail_null("list");
-    if (*list != NULL) release_list(&(*list)->head);
+    if (*list != NULL) (*list)->head.release(&(*list)->head);
     *list = NULL;
     return HURRAY_OK;
 }
@@ -124,6 +158,21 @@ static void release_context(HurrayTensorContextHead *self) {
     free(context);
 }
 
+static void start_context(HurrayTensorContext *context, const uint8_t *descriptor, uint64_t length,
+                          void (*release)(HurrayTensorContextHead *self)) {
+    *context = (HurrayTensorContext){
+        .head =
+            {
+                .abi_version = HURRAY_C_ABI_VERSION,
+                .struct_size = (uint32_t)sizeof *context,
+                .descriptor = descriptor,
+                .descriptor_length = length,
+                .release = release,
+            },
+    };
+    memcpy(context->head.magic, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof context->head.magic);
+}
+
 HurrayStatus hurray_tensor_context_new(uint32_t abi_version, const uint8_t *descriptor,
                                        uint64_t len, void *owner, HurrayOwnerReleaseFn release,
                                        HurrayTensorContext **out) {
@@ -132,20 +181,12 @@ HurrayStatus hurray_tensor_context_new(uint32_t abi_version, const uint8_t *desc
     if (len > SIZE_MAX - sizeof(HurrayTensorContext)) return hri_fail_memory(len);
     HurrayTensorContext *context = malloc(sizeof *context + (size_t)len);
     if (context == NULL) return hri_fail_memory(sizeof *context + len);
-    *context = (HurrayTensorContext){
-        .head =
-            {
-                .abi_version = abi_version,
-                .struct_size = (uint32_t)sizeof *context,
-                .descriptor = len == 0 ? NULL : context->descriptor,
-                .descriptor_length = len,
-                .release = release_context,
-            },
-        .owner = owner,
-        .release = release,
-    };
-    memcpy(context->head.magic, HURRAY_TENSOR_CONTEXT_MAGIC, sizeof context->head.magic);
-    if (len != 0) memcpy(context->descriptor, descriptor, (size_t)len);
+    uint8_t *copy = (uint8_t *)(context + 1);
+    start_context(context, len == 0 ? NULL : copy, len, release_context);
+    context->head.abi_version = abi_version;
+    context->owner = owner;
+    context->release = release;
+    if (len != 0) memcpy(copy, descriptor, (size_t)len);
     *out = context;
     return HURRAY_OK;
 }
@@ -168,50 +209,58 @@ HurrayStatus hurray_tensor_context_descriptor(const HurrayTensorContext *context
 
 HurrayStatus hurray_tensor_context_destroy(HurrayTensorContext **context) {
     if (context == NULL) return hri_fail_null("context");
-    if (*context != NULL) release_context(&(*context)->head);
+    if (*context != NULL) (*context)->head.release(&(*context)->head);
     *context = NULL;
     return HURRAY_OK;
 }
 
 /* ---- export ---- */
 
-static void release_tensor(void *owner) { hurray_tensor_release(owner); }
+/* A list and a context in one block, which is freed with the second of them. */
+typedef struct Export {
+    HurrayBufferList list; /* first: the same address */
+    HurrayTensorContext context;
+    HurrayTensor *tensor; /* a reference; it keeps the buffers of the list, too */
+    atomic_size_t parts;  /* list and context, as far as they have not been released */
+    HurrayBufferRecord records[];
+    /* the descriptor's bytes follow */
+} Export;
 
-static HurrayStatus export_list(const HurrayTensor *tensor, HurrayBufferList **out) {
-    uint32_t count = hurray_tensor_fields(tensor)->buffer_count;
-    HurrayBufferList *list = NULL;
-    HurrayStatus status = hurray_buffer_list_new(count, &list);
-    for (uint32_t i = 0; status == HURRAY_OK && i < count; i++) {
-        HurrayBuffer *buffer = hurray_buffer_retain(hurray_tensor_buffer(tensor, i));
-        status = hurray_buffer_list_push(list, buffer);
-        if (status != HURRAY_OK) hurray_buffer_destroy(buffer);
-    }
-    if (status != HURRAY_OK) {
-        hurray_buffer_list_destroy(&list);
-        return status;
-    }
-    *out = list;
-    return HURRAY_OK;
+static void release_part(Export *export) {
+    if (!references_drop(&export->parts, 1)) return;
+    hurray_tensor_release(export->tensor);
+    free(export);
 }
 
-#define SMALL_DESCRIPTOR 512u
+static void release_exported_list(HurrayBufferListHead *self) {
+    Export *export = (Export *)self;
+    clear_list(&export->list);
+    release_part(export);
+}
 
-static HurrayStatus export_context(HurrayTensor *tensor, HurrayTensorContext **out) {
-    const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
-    uint64_t size;
-    HurrayStatus status = hurray_descriptor_encoded_size(fields, &size);
-    if (status != HURRAY_OK) return status;
-    uint8_t small[SMALL_DESCRIPTOR], *bytes = small;
-    if (size > sizeof small && (bytes = malloc((size_t)size)) == NULL) return hri_fail_memory(size);
-    uintptr_t length;
-    status = hurray_descriptor_encode(fields, bytes, (uintptr_t)size, &length);
-    if (status == HURRAY_OK) {
-        status = hurray_tensor_context_new(HURRAY_C_ABI_VERSION, bytes, length, tensor,
-                                           release_tensor, out);
-    }
-    if (status == HURRAY_OK) hurray_tensor_retain(tensor);
-    if (bytes != small) free(bytes);
-    return status;
+static void release_exported_context(HurrayTensorContextHead *self) {
+    release_part((Export *)((char *)self - offsetof(Export, context)));
+}
+
+static HurrayStatus export_encoded(HurrayTensor *tensor, const uint8_t *descriptor, size_t length,
+                                   Export **out) {
+    uint32_t count = hurray_tensor_fields(tensor)->buffer_count;
+    size_t size = sizeof(Export) + count * sizeof(HurrayBufferRecord) + length;
+    Export *export = malloc(size);
+    if (export == NULL) return hri_fail_memory(size);
+
+    HurrayBuffer *const *buffers = hri_tensor_buffers(tensor);
+    for (uint32_t i = 0; i < count; i++) export->records[i] = record_of(buffers[i]);
+    uint8_t *bytes = memcpy(export->records + count, descriptor, length);
+    start_list(&export->list, release_exported_list);
+    export->list.head.length = export->list.borrowed = count;
+    export->list.head.records = export->list.records = export->records;
+    export->list.buffers = buffers;
+    start_context(&export->context, bytes, length, release_exported_context);
+    export->tensor = hurray_tensor_retain(tensor);
+    atomic_init(&export->parts, 2);
+    *out = export;
+    return HURRAY_OK;
 }
 
 HurrayStatus hurray_tensor_export(HurrayTensor *tensor, HurrayBufferList **out_list,
@@ -219,14 +268,21 @@ HurrayStatus hurray_tensor_export(HurrayTensor *tensor, HurrayBufferList **out_l
     if (tensor == NULL || out_list == NULL || out_context == NULL) {
         return hri_fail_null(tensor == NULL ? "tensor" : out_list ? "out_context" : "out_list");
     }
-    HurrayBufferList *list = NULL;
-    HurrayStatus status = export_list(tensor, &list);
-    if (status == HURRAY_OK) status = export_context(tensor, out_context);
-    if (status != HURRAY_OK) {
-        hurray_buffer_list_destroy(&list);
-        return status;
+    const HurrayDescriptorFields *fields = hurray_tensor_fields(tensor);
+    uint8_t usual[HRI_USUAL_DESCRIPTOR_SIZE], *bytes = usual;
+    uint64_t size = 0;
+    HurrayStatus status = hri_descriptor_write(fields, usual, sizeof usual, &size);
+    if (status == HURRAY_OK && size > sizeof usual) {
+        bytes = malloc((size_t)size);
+        if (bytes == NULL) return hri_fail_memory(size);
+        status = hri_descriptor_write(fields, bytes, (size_t)size, &size);
     }
-    *out_list = list;
+    Export *export = NULL;
+    if (status == HURRAY_OK) status = export_encoded(tensor, bytes, (size_t)size, &export);
+    if (bytes != usual) free(bytes);
+    if (status != HURRAY_OK) return status;
+    *out_list = &export->list;
+    *out_context = &export->context;
     return HURRAY_OK;
 }
 
@@ -282,20 +338,17 @@ HurrayStatus hurray_capsule_check(const HurrayBufferListHead *list,
     return HURRAY_OK;
 }
 
-/* What was taken in, shared by all buffers made of it; released with the last of them. */
+/* What was taken in; all buffers made of it live as long as one of them does. */
 typedef struct Imported {
     HurrayBufferListHead *list;
     HurrayTensorContextHead *context;
-    atomic_uint buffers;
 } Imported;
 
 static void release_imported(void *data, void *context) {
     (void)data;
     Imported *imported = context;
-    if (atomic_fetch_sub_explicit(&imported->buffers, 1, memory_order_acq_rel) != 1) return;
     imported->list->release(imported->list);
     imported->context->release(imported->context);
-    free(imported);
 }
 
 /* The buffer must be what the descriptor says of it. */
@@ -314,15 +367,14 @@ static HurrayStatus check_record(const HurrayBufferRecord *record, const HurrayB
                     handle->byte_size, handle->alignment, handle->device_tag);
 }
 
-/* Buffers over the records that do not own them yet: their release is set free at the end. */
-static HurrayStatus wrap_records(const HurrayBufferListHead *list,
-                                 const HurrayDescriptorFields *fields, Imported *imported,
-                                 HurrayBuffer **buffers, uint32_t *made) {
+/* What each buffer is, which must be what the descriptor, already checked, says. */
+static HurrayStatus read_records(const HurrayBufferListHead *list,
+                                 const HurrayDescriptorFields *fields, HurrayBufferInfo *infos) {
     for (uint32_t i = 0; i < fields->buffer_count; i++) {
         const HurrayBufferRecord *record = &list->records[i];
         HurrayStatus status = check_record(record, &fields->buffers[i], i);
         if (status != HURRAY_OK) return status;
-        HurrayBufferInfo info = {
+        infos[i] = (HurrayBufferInfo){
             .data = record->data,
             .byte_size = record->byte_size,
             .alignment = record->alignment,
@@ -330,9 +382,6 @@ static HurrayStatus wrap_records(const HurrayBufferListHead *list,
             .sync_mode = record->sync_mode,
             .flags = record->flags & (HURRAY_BUFFER_READ_ONLY | HURRAY_BUFFER_STAGED_ON_HOST),
         };
-        status = hurray_buffer_create(&info, release_imported, imported, &buffers[i]);
-        if (status != HURRAY_OK) return status;
-        ++*made;
     }
     return HURRAY_OK;
 }
@@ -349,23 +398,18 @@ static HurrayStatus import_tensor(HurrayBufferListHead *list, HurrayTensorContex
                         "a descriptor without buffers (layout tag 0x%02X) is no tensor",
                         fields->layout.tag);
     }
-    Imported *imported = malloc(sizeof *imported);
-    if (imported == NULL) return hri_fail_memory(sizeof *imported);
-    imported->list = list;
-    imported->context = context;
-    /* One more than the buffers, so that nothing is released on the way. */
-    atomic_init(&imported->buffers, fields->buffer_count + 1);
+    HurrayBufferInfo infos[HURRAY_MAX_BUFFERS];
     HurrayBuffer *buffers[HURRAY_MAX_BUFFERS];
-    uint32_t made = 0;
-    HurrayStatus status = wrap_records(list, fields, imported, buffers, &made);
-    if (status == HURRAY_OK) status = hurray_tensor_create(fields, buffers, out);
-    if (status != HURRAY_OK) {
-        for (uint32_t i = 0; i < made; i++) hurray_buffer_destroy(buffers[i]);
-        free(imported);
-        return status;
+    const Imported imported = {list, context};
+    HurrayStatus status = read_records(list, fields, infos);
+    if (status == HURRAY_OK) {
+        status = hri_buffers_create(infos, fields->buffer_count, release_imported, &imported,
+                                    sizeof imported, buffers);
     }
-    release_imported(NULL, imported);
-    return HURRAY_OK;
+    if (status != HURRAY_OK) return status;
+    status = hri_tensor_create_checked(fields, buffers, out);
+    if (status != HURRAY_OK) hri_buffer_abandon(buffers[0]);
+    return status;
 }
 
 HurrayStatus hurray_tensor_import(HurrayBufferListHead *list, HurrayTensorContextHead *context,
@@ -373,11 +417,12 @@ HurrayStatus hurray_tensor_import(HurrayBufferListHead *list, HurrayTensorContex
     if (out == NULL) return hri_fail_null("out");
     HurrayStatus status = hurray_capsule_check(list, context);
     if (status != HURRAY_OK) return status;
-    HurrayDescriptor *descriptor = NULL;
-    status = hurray_descriptor_decode_with(
-        context->descriptor, (uintptr_t)context->descriptor_length, options, &descriptor);
+    DescriptorScratch scratch;
+    const HurrayDescriptorFields *fields = NULL;
+    status = hri_descriptor_decode_scratch(
+        context->descriptor, (uintptr_t)context->descriptor_length, options, &scratch, &fields);
     if (status != HURRAY_OK) return status;
-    status = import_tensor(list, context, hurray_descriptor_fields(descriptor), out);
-    hurray_descriptor_destroy(descriptor);
+    status = import_tensor(list, context, fields, out);
+    hri_descriptor_scratch_free(&scratch);
     return status;
 }

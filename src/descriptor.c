@@ -26,6 +26,7 @@ enum {
 };
 
 #define HANDLE_WIRE_SIZE 16u
+#define LENGTH_PLACE 6u /* in the header */
 
 /* ---- encode ---- */
 
@@ -38,20 +39,40 @@ static uint32_t flags_of(const HurrayDescriptorFields *fields) {
            (fields->member != NULL ? (uint32_t)HAS_COMPOSITE_MEMBER : 0);
 }
 
-static void write_handle(const HurrayBufferHandle *handle, ByteWriter *writer) {
-    write_u64(writer, handle->byte_size);
-    write_u32(writer, handle->alignment);
-    write_u8(writer, handle->device_tag);
-    write_u8(writer, handle->sync_mode);
-    write_u8(writer, handle->memory_class);
-    write_u8(writer, 0);
+/* Parts that every descriptor has are put together first, then written at once. */
+static void write_header(const HurrayDescriptorFields *fields, ByteWriter *writer) {
+    uint8_t raw[HURRAY_DESCRIPTOR_HEADER_SIZE];
+    memcpy(raw, HURRAY_DESCRIPTOR_MAGIC, 4);
+    raw[4] = HURRAY_FORMAT_VERSION_MAJOR;
+    raw[5] = HURRAY_FORMAT_VERSION_MINOR;
+    store_u32(raw + LENGTH_PLACE, 0);
+    store_u32(raw + 10, flags_of(fields));
+    raw[14] = fields->type_tag;
+    raw[15] = fields->layout.tag;
+    store_u32(raw + 16, fields->rank);
+    write_bytes(writer, raw, sizeof raw);
 }
 
-/* The section is preceded by its length, so its payload is counted first. */
+static void write_shape(const HurrayDescriptorFields *fields, ByteWriter *writer) {
+    uint8_t raw[(HURRAY_MAX_RANK + 1) * 8];
+    for (uint32_t k = 0; k < fields->rank; k++) store_u64(raw + 8 * k, fields->shape[k]);
+    store_u64(raw + 8 * fields->rank, fields->byte_offset);
+    write_bytes(writer, raw, 8 * ((size_t)fields->rank + 1));
+}
+
+static void write_handle(const HurrayBufferHandle *handle, ByteWriter *writer) {
+    uint8_t raw[HANDLE_WIRE_SIZE];
+    store_u64(raw, handle->byte_size);
+    store_u32(raw + 8, handle->alignment);
+    raw[12] = handle->device_tag;
+    raw[13] = handle->sync_mode;
+    raw[14] = handle->memory_class;
+    raw[15] = 0;
+    write_bytes(writer, raw, sizeof raw);
+}
+
 static void write_quantization(const HurrayQuantization *quantization, ByteWriter *writer) {
-    ByteWriter counter = {NULL, 0, 0, 0};
-    hri_quantization_encode(quantization, &counter);
-    write_u32(writer, (uint32_t)counter.position);
+    write_u32(writer, hri_quantization_size(quantization));
     hri_quantization_encode(quantization, writer);
 }
 
@@ -63,19 +84,10 @@ static void write_sections(const HurrayDescriptorFields *fields, ByteWriter *wri
     if (fields->member != NULL) hri_member_encode(fields->member, writer);
 }
 
-/* Writes valid fields; `length` goes into the header. */
-static void write_descriptor(const HurrayDescriptorFields *fields, uint32_t length,
-                             ByteWriter *writer) {
-    write_bytes(writer, HURRAY_DESCRIPTOR_MAGIC, 4);
-    write_u8(writer, HURRAY_FORMAT_VERSION_MAJOR);
-    write_u8(writer, HURRAY_FORMAT_VERSION_MINOR);
-    write_u32(writer, length);
-    write_u32(writer, flags_of(fields));
-    write_u8(writer, fields->type_tag);
-    write_u8(writer, fields->layout.tag);
-    write_u32(writer, fields->rank);
-    for (uint32_t k = 0; k < fields->rank; k++) write_u64(writer, fields->shape[k]);
-    write_u64(writer, fields->byte_offset);
+/* Writes valid fields, with 0 for the length that is not known before. */
+static void write_descriptor(const HurrayDescriptorFields *fields, ByteWriter *writer) {
+    write_header(fields, writer);
+    write_shape(fields, writer);
     const LayoutKind *kind = hri_layout_kind_of(fields);
     if (kind->encode != NULL) kind->encode(&fields->layout, fields->rank, writer);
     if (kind == &hri_layout_opaque) return; /* the rest is in it */
@@ -84,39 +96,49 @@ static void write_descriptor(const HurrayDescriptorFields *fields, uint32_t leng
     write_sections(fields, writer);
 }
 
+HurrayStatus hri_descriptor_write(const HurrayDescriptorFields *fields, uint8_t *bytes,
+                                  size_t capacity, uint64_t *out_size) {
+    ByteWriter writer = {bytes, capacity, 0, 0};
+    write_descriptor(fields, &writer);
+    if (writer.position > UINT32_MAX) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "the descriptor would take %" PRIu64
+                        " bytes; descriptor_length holds 2^32 − 1",
+                        writer.position);
+    }
+    if (writer.position <= capacity) store_u32(bytes + LENGTH_PLACE, (uint32_t)writer.position);
+    *out_size = writer.position;
+    return HURRAY_OK;
+}
+
 HurrayStatus hurray_descriptor_encoded_size(const HurrayDescriptorFields *fields,
                                             uint64_t *out_bytes) {
     if (out_bytes == NULL) return hri_fail_null("out_bytes");
     HurrayStatus status = hurray_descriptor_validate(fields);
-    if (status != HURRAY_OK) return status;
-    ByteWriter counter = {NULL, 0, 0, 0};
-    write_descriptor(fields, 0, &counter);
-    if (counter.position > UINT32_MAX) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "the descriptor would take %" PRIu64
-                        " bytes; descriptor_length holds 2^32 − 1",
-                        counter.position);
-    }
-    *out_bytes = counter.position;
-    return HURRAY_OK;
+    return status != HURRAY_OK ? status : hri_descriptor_write(fields, NULL, 0, out_bytes);
 }
 
 HurrayStatus hurray_descriptor_encode(const HurrayDescriptorFields *fields, uint8_t *bytes,
                                       uintptr_t capacity, uintptr_t *out_length) {
     if (bytes == NULL) return hri_fail_null("bytes");
     if (out_length == NULL) return hri_fail_null("out_length");
+    uint8_t usual[HRI_USUAL_DESCRIPTOR_SIZE];
     uint64_t size = 0;
-    HurrayStatus status = hurray_descriptor_encoded_size(fields, &size);
+    HurrayStatus status = hurray_descriptor_validate(fields);
+    if (status == HURRAY_OK) status = hri_descriptor_write(fields, usual, sizeof usual, &size);
     if (status != HURRAY_OK) return status;
     if (size > capacity) {
         return hri_fail(HURRAY_ERR_BUFFER_TOO_SMALL,
                         "the descriptor takes %" PRIu64 " bytes, there is room for %" PRIu64, size,
                         (uint64_t)capacity);
     }
-    ByteWriter writer = {bytes, capacity, 0, 0};
-    write_descriptor(fields, (uint32_t)size, &writer);
+    if (size <= sizeof usual) {
+        memcpy(bytes, usual, (size_t)size);
+    } else {
+        status = hri_descriptor_write(fields, bytes, capacity, &size);
+    }
     *out_length = (uintptr_t)size;
-    return HURRAY_OK;
+    return status;
 }
 
 /* ---- decode ---- */
@@ -335,23 +357,31 @@ HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
     return hurray_descriptor_decode_with(bytes, length, NULL, out);
 }
 
-HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t length,
-                                           const HurrayDecodeOptions *options,
-                                           HurrayDescriptor **out) {
-    static const HurrayDecodeOptions strict = {false, NULL, 0};
-    if (out == NULL) return hri_fail_null("out");
-    if (options == NULL) options = &strict;
+/* What must be so before anything is read into memory; gives how much that takes. */
+static HurrayStatus check_start(const uint8_t *bytes, uintptr_t length,
+                                const HurrayDecodeOptions *options, uint32_t *out_length) {
     if (options->known_layout_ids == NULL && options->known_layout_count != 0) {
         return hri_fail_null("options.known_layout_ids");
     }
-    uint32_t descriptor_length = 0;
-    HurrayStatus status = hurray_descriptor_peek_length(bytes, length, &descriptor_length);
-    if (status != HURRAY_OK) return status;
-    if (descriptor_length > length) {
-        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                        "descriptor_length %" PRIu32 ", but there are only %" PRIu64 " bytes",
-                        descriptor_length, (uint64_t)length);
+    HurrayStatus status = hurray_descriptor_peek_length(bytes, length, out_length);
+    if (status == HURRAY_OK && *out_length > length) {
+        status = hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                          "descriptor_length %" PRIu32 ", but there are only %" PRIu64 " bytes",
+                          *out_length, (uint64_t)length);
     }
+    return status;
+}
+
+static const HurrayDecodeOptions strict = {false, NULL, 0};
+
+HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t length,
+                                           const HurrayDecodeOptions *options,
+                                           HurrayDescriptor **out) {
+    if (out == NULL) return hri_fail_null("out");
+    if (options == NULL) options = &strict;
+    uint32_t descriptor_length = 0;
+    HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
+    if (status != HURRAY_OK) return status;
     Arena arena;
     HurrayDescriptor *descriptor = allocate((size_t)descriptor_length + ARENA_SLACK, &arena);
     if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
@@ -364,6 +394,30 @@ HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t lengt
     *out = descriptor;
     return HURRAY_OK;
 }
+
+HurrayStatus hri_descriptor_decode_scratch(const uint8_t *bytes, uintptr_t length,
+                                           const HurrayDecodeOptions *options,
+                                           DescriptorScratch *scratch,
+                                           const HurrayDescriptorFields **out) {
+    if (options == NULL) options = &strict;
+    uint32_t descriptor_length = 0;
+    HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
+    if (status != HURRAY_OK) return status;
+    scratch->block = NULL;
+    if ((size_t)descriptor_length + ARENA_SLACK > sizeof scratch->arena) {
+        status = hurray_descriptor_decode_with(bytes, length, options, &scratch->block);
+        if (status == HURRAY_OK) *out = &scratch->block->fields;
+        return status;
+    }
+    memset(&scratch->descriptor, 0, sizeof scratch->descriptor);
+    Arena arena = {(uint8_t *)scratch->arena, (uint8_t *)scratch->arena + sizeof scratch->arena};
+    ByteReader reader = {bytes, descriptor_length, 0, false};
+    status = read_descriptor(&reader, options, &arena, &scratch->descriptor);
+    if (status == HURRAY_OK) *out = &scratch->descriptor.fields;
+    return status;
+}
+
+void hri_descriptor_scratch_free(DescriptorScratch *scratch) { free(scratch->block); }
 
 /* ---- objects ---- */
 
@@ -480,7 +534,7 @@ bool hurray_descriptor_equal(const HurrayDescriptorFields *a, const HurrayDescri
 uint64_t hurray_descriptor_hash(const HurrayDescriptorFields *fields) {
     if (fields == NULL) return 0;
     ByteWriter hasher = {NULL, 0, 0, UINT64_C(0xCBF29CE484222325)};
-    write_descriptor(fields, 0, &hasher);
+    write_descriptor(fields, &hasher);
     return hasher.hash;
 }
 

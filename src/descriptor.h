@@ -18,6 +18,30 @@ struct HurrayDescriptor {
     HurrayCompositeMember member;
 };
 
+/* Bytes that hold most descriptors, for those who have room on the stack. */
+#define HRI_USUAL_DESCRIPTOR_SIZE 512u
+
+/*
+ * Encodes valid fields, without checking them again, and tells the size. Longer than `capacity`, what
+ * is in `bytes` is a part of it only, of no use. HURRAY_ERR_INVALID_LAYOUT for 2^32 bytes or more.
+ */
+HurrayStatus hri_descriptor_write(const HurrayDescriptorFields *fields, uint8_t *bytes,
+                                  size_t capacity, uint64_t *out_size);
+
+/* A descriptor that is decoded to be looked at or copied, on the stack unless it is long. */
+typedef struct DescriptorScratch {
+    struct HurrayDescriptor descriptor;
+    uint64_t arena[128];
+    struct HurrayDescriptor *block; /* NULL when it is not needed */
+} DescriptorScratch;
+
+/* hurray_descriptor_decode_with into `scratch`; on success `out` is valid until it is freed. */
+HurrayStatus hri_descriptor_decode_scratch(const uint8_t *bytes, uintptr_t length,
+                                           const HurrayDecodeOptions *options,
+                                           DescriptorScratch *scratch,
+                                           const HurrayDescriptorFields **out);
+void hri_descriptor_scratch_free(DescriptorScratch *scratch);
+
 /* Bytes of arena that a deep copy of valid fields takes. */
 size_t hri_descriptor_footprint(const HurrayDescriptorFields *fields);
 

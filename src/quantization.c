@@ -398,6 +398,11 @@ static void write_known(const Scheme *scheme, const HurrayQuantization *quantiza
     write_zeros(writer, scheme->size - (size_t)(writer->position - start));
 }
 
+uint32_t hri_quantization_size(const HurrayQuantization *quantization) {
+    const Scheme *scheme = scheme_of(quantization->scheme);
+    return (scheme != NULL ? scheme->size : 1u) + quantization->trailing_size;
+}
+
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer) {
     const Scheme *scheme = scheme_of(quantization->scheme);
     assert(scheme != NULL || is_carried(quantization->scheme));

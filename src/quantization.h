@@ -17,6 +17,9 @@
  */
 HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out);
 
+/* Bytes of the payload that hri_quantization_encode writes. */
+uint32_t hri_quantization_size(const HurrayQuantization *quantization);
+
 /* Writes the payload, without the length before it. The scheme must be known or opaque. */
 void hri_quantization_encode(const HurrayQuantization *quantization, ByteWriter *writer);
 

@@ -1,5 +1,5 @@
 /* Tensors, their views and copies (include/hurray/tensor.h). */
-#include <hurray/tensor.h>
+#include "tensor.h"
 
 #include <hurray/address.h>
 #include <hurray/pack.h>
@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "checked.h"
 #include "descriptor.h"
 #include "fail.h"
 #include "layout.h"
+#include "references.h"
 
 struct HurrayTensor {
     atomic_size_t references;
@@ -73,6 +75,12 @@ static HurrayStatus check_same_place(const HurrayDescriptorFields *fields,
     return HURRAY_OK;
 }
 
+HurrayStatus hri_tensor_create_checked(const HurrayDescriptorFields *fields,
+                                       HurrayBuffer *const *buffers, HurrayTensor **out) {
+    HurrayStatus status = check_same_place(fields, buffers);
+    return status != HURRAY_OK ? status : assemble(fields, buffers, out);
+}
+
 HurrayStatus hurray_tensor_create(const HurrayDescriptorFields *fields,
                                   HurrayBuffer *const *buffers, HurrayTensor **out) {
     if (fields == NULL || out == NULL) return hri_fail_null(out == NULL ? "out" : "fields");
@@ -89,8 +97,7 @@ HurrayStatus hurray_tensor_create(const HurrayDescriptorFields *fields,
     HurrayDescriptorFields complete = *fields;
     complete.buffers = handles;
     HurrayStatus status = hurray_descriptor_validate(&complete);
-    if (status == HURRAY_OK) status = check_same_place(&complete, buffers);
-    return status != HURRAY_OK ? status : assemble(&complete, buffers, out);
+    return status != HURRAY_OK ? status : hri_tensor_create_checked(&complete, buffers, out);
 }
 
 HurrayTensor *hurray_tensor_retain(HurrayTensor *tensor) {
@@ -102,10 +109,8 @@ HurrayTensor *hurray_tensor_retain(HurrayTensor *tensor) {
 
 void hurray_tensor_release(HurrayTensor *tensor) {
     if (tensor == NULL) return;
-    if (atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
-    for (uint32_t i = 0; i < tensor->descriptor.fields.buffer_count; i++) {
-        hurray_buffer_destroy(tensor->buffers[i]);
-    }
+    if (!references_drop(&tensor->references, 1)) return;
+    hri_buffers_drop(tensor->buffers, tensor->descriptor.fields.buffer_count);
     free(tensor);
 }
 
@@ -114,6 +119,8 @@ void hurray_tensor_release(HurrayTensor *tensor) {
 const HurrayDescriptorFields *hurray_tensor_fields(const HurrayTensor *tensor) {
     return tensor == NULL ? NULL : &tensor->descriptor.fields;
 }
+
+HurrayBuffer *const *hri_tensor_buffers(const HurrayTensor *tensor) { return tensor->buffers; }
 
 HurrayBuffer *hurray_tensor_buffer(const HurrayTensor *tensor, uint32_t index) {
     if (tensor == NULL || index >= tensor->descriptor.fields.buffer_count) return NULL;

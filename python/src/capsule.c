@@ -143,18 +143,32 @@ static PyObject *import_capsule(CoreState *state, PyObject *capsule) {
     return raise_status(state, status);
 }
 
-PyObject *tensor_from_hurray(CoreState *state, PyObject *object) {
+/* An AttributeError is under way: of the method, or for want of it? Then it becomes a TypeError. */
+static void explain_no_method(CoreState *state, PyObject *object) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
     PyObject *method = PyObject_GetAttr(object, state->names.__hurray__);
-    if (method == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
-        PyErr_Clear();
-        return PyErr_Format(PyExc_TypeError,
-                            "from_hurray() needs an object with __hurray__, not %.200s",
-                            Py_TYPE(object)->tp_name);
+    if (method != NULL) {
+        PyErr_Restore(type, value, traceback);
+    } else {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
     }
-    PyObject *capsule = PyObject_CallNoArgs(method);
-    Py_DECREF(method);
-    if (capsule == NULL) return NULL;
+    Py_XDECREF(method);
+    if (method != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return;
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "from_hurray() needs an object with __hurray__, not %.200s",
+                 Py_TYPE(object)->tp_name);
+}
+
+PyObject *tensor_from_hurray(CoreState *state, PyObject *object) {
+    /* Without making a bound method of it, where it is one of a class. */
+    PyObject *capsule = PyObject_VectorcallMethod(state->names.__hurray__, &object, 1, NULL);
+    if (capsule == NULL) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError)) explain_no_method(state, object);
+        return NULL;
+    }
     PyObject *tensor = import_capsule(state, capsule);
     Py_DECREF(capsule);
     return tensor;

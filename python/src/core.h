@@ -268,6 +268,9 @@ bool shape_from_object(CoreState *state, PyObject *object, uint64_t *shape, uint
  * tensors; all buffers of quantized ones and of other layouts. */
 PyObject *fields_nbytes(CoreState *state, const HurrayDescriptorFields *fields);
 
+/* The bytes of a descriptor, a new bytes object; NULL with an exception. */
+PyObject *fields_encoded(CoreState *state, const HurrayDescriptorFields *fields);
+
 /* The sections of a descriptor; as integers they are closures of attributes. */
 enum {
     FIELDS_QUANTIZATION,

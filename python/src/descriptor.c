@@ -138,6 +138,27 @@ PyObject *fields_section(CoreState *state, const HurrayDescriptorFields *fields,
     }
 }
 
+PyObject *fields_encoded(CoreState *state, const HurrayDescriptorFields *fields) {
+    uint8_t usual[512]; /* long enough for nearly all, which then need not be measured first */
+    uint64_t size;
+    uintptr_t length;
+    HurrayStatus status = hurray_descriptor_encode(fields, usual, sizeof usual, &length);
+    if (status == HURRAY_OK) {
+        return PyBytes_FromStringAndSize((const char *)usual, (Py_ssize_t)length);
+    }
+    if (status == HURRAY_ERR_BUFFER_TOO_SMALL) {
+        status = hurray_descriptor_encoded_size(fields, &size);
+    }
+    if (status != HURRAY_OK) return raise_status(state, status);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size); /* below 4 GiB */
+    if (bytes == NULL) return NULL;
+    status = hurray_descriptor_encode(fields, (uint8_t *)PyBytes_AS_STRING(bytes), (uintptr_t)size,
+                                      &length);
+    if (status == HURRAY_OK) return bytes;
+    Py_DECREF(bytes);
+    return raise_status(state, status);
+}
+
 /* ---- BufferHandle ---- */
 
 typedef struct BufferHandleObject {
@@ -447,17 +468,7 @@ PyDoc_STRVAR(encode_doc, "encode($self, /)\n--\n\n"
 
 static PyObject *descriptor_encode(PyObject *self, PyObject *ignored) {
     (void)ignored;
-    uint64_t size;
-    uintptr_t length;
-    HurrayStatus status = hurray_descriptor_encoded_size(fields_of(self), &size);
-    if (status != HURRAY_OK) return raise_status(core_state_of(self), status);
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size); /* at most 2^32 */
-    if (bytes == NULL) return NULL;
-    status = hurray_descriptor_encode(fields_of(self), (uint8_t *)PyBytes_AS_STRING(bytes),
-                                      (uintptr_t)size, &length);
-    if (status == HURRAY_OK) return bytes;
-    Py_DECREF(bytes);
-    return raise_status(core_state_of(self), status);
+    return fields_encoded(core_state_of(self), fields_of(self));
 }
 
 static PyObject *descriptor_reduce(PyObject *self, PyObject *ignored) {

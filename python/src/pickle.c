@@ -177,20 +177,6 @@ static PyObject *bytes_of_buffer(HurrayTensor *tensor, uint32_t index) {
     return bytes;
 }
 
-static PyObject *encoded_descriptor(CoreState *state, const HurrayDescriptorFields *fields) {
-    uint64_t size;
-    uintptr_t length;
-    HurrayStatus status = hurray_descriptor_encoded_size(fields, &size);
-    if (status != HURRAY_OK) return raise_status(state, status);
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size); /* below 4 GiB */
-    if (bytes == NULL) return NULL;
-    status = hurray_descriptor_encode(fields, (uint8_t *)PyBytes_AS_STRING(bytes), (uintptr_t)size,
-                                      &length);
-    if (status == HURRAY_OK) return bytes;
-    Py_DECREF(bytes);
-    return raise_status(state, status);
-}
-
 /* A tuple of all buffers as the protocol takes them. */
 static PyObject *pickled_buffers(CoreState *state, HurrayTensor *tensor, int protocol) {
     uint32_t count = hurray_tensor_fields(tensor)->buffer_count;
@@ -232,7 +218,7 @@ static PyObject *tensor_reduce(PyObject *self, PyObject *argument) {
     if (protocol == -1 && PyErr_Occurred()) return NULL;
     HurrayStatus status = hurray_tensor_check_readable(tensor, true);
     if (status != HURRAY_OK) return raise_status(state, status);
-    PyObject *descriptor = encoded_descriptor(state, hurray_tensor_fields(tensor));
+    PyObject *descriptor = fields_encoded(state, hurray_tensor_fields(tensor));
     PyObject *buffers = pickled_buffers(state, tensor, protocol >= 5 ? 5 : 4);
     PyObject *writable = protocol >= 5 ? Py_NewRef(Py_None) : writable_flags(tensor);
     PyObject *result = NULL;

@@ -16,7 +16,8 @@ static inline bool checked_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
 }
 
 static inline bool checked_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
-    if (b != 0 && a > UINT64_MAX / b) return false;
+    /* Mostly they are small, and a division takes ten times as long as to see that. */
+    if ((a | b) >> 32 != 0 && b != 0 && a > UINT64_MAX / b) return false;
     *out = a * b;
     return true;
 }
@@ -32,7 +33,9 @@ static inline uint64_t magnitude_i64(int64_t a) {
     return a < 0 ? UINT64_C(0) - (uint64_t)a : (uint64_t)a;
 }
 
-static inline uint64_t divide_up_u64(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static inline uint64_t divide_up_u64(uint64_t a, uint64_t b) {
+    return b == 1 ? a : a / b + (a % b != 0);
+}
 
 static inline bool is_power_of_two_u64(uint64_t a) { return a != 0 && (a & (a - 1)) == 0; }
 

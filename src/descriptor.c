@@ -171,14 +171,14 @@ HurrayStatus hurray_descriptor_peek_length(const uint8_t *bytes, uintptr_t lengt
     return HURRAY_OK;
 }
 
-/* The rest of the fixed header. */
+/* The rest of the fixed header, which is there: no descriptor_length is less. */
 static HurrayStatus read_header(ByteReader *reader, uint32_t *flags,
                                 HurrayDescriptorFields *fields) {
-    read_bytes(reader, HURRAY_DESCRIPTOR_PREFIX_SIZE);
-    *flags = read_u32(reader);
-    fields->type_tag = read_u8(reader);
-    fields->layout.tag = read_u8(reader);
-    fields->rank = read_u32(reader);
+    const uint8_t *header = read_bytes(reader, HURRAY_DESCRIPTOR_HEADER_SIZE);
+    *flags = load_u32(header + 10);
+    fields->type_tag = header[14];
+    fields->layout.tag = header[15];
+    fields->rank = load_u32(header + 16);
     if ((*flags & ~(uint32_t)KNOWN_FLAGS) != 0) {
         return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                         "flags 0x%08" PRIX32 " have unknown bits; expected none above bit 4",
@@ -197,11 +197,13 @@ static HurrayStatus ends_inside(const char *part, const ByteReader *reader) {
 }
 
 static HurrayStatus read_shape(ByteReader *reader, Arena *arena, HurrayDescriptorFields *fields) {
-    if (reader_left(reader) < (size_t)fields->rank * 8 + 8) return ends_inside("shape", reader);
-    uint64_t *shape = arena_take(arena, (size_t)fields->rank * sizeof(uint64_t));
-    for (uint32_t k = 0; k < fields->rank; k++) shape[k] = read_u64(reader);
+    size_t extents = (size_t)fields->rank * 8;
+    if (reader_left(reader) < extents + 8) return ends_inside("shape", reader);
+    const uint8_t *bytes = read_bytes(reader, extents + 8);
+    uint64_t *shape = arena_take(arena, extents);
+    for (uint32_t k = 0; k < fields->rank; k++) shape[k] = load_u64(bytes + 8 * k);
     fields->shape = shape;
-    fields->byte_offset = read_u64(reader);
+    fields->byte_offset = load_u64(bytes + extents);
     return HURRAY_OK;
 }
 
@@ -236,16 +238,19 @@ static HurrayStatus read_buffers(ByteReader *reader, Arena *arena, HurrayDescrip
         return ends_inside("buffer table", reader);
     }
     HurrayBufferHandle *handles = arena_take(arena, count * sizeof(HurrayBufferHandle));
-    for (uint32_t i = 0; i < count; i++) {
-        handles[i].byte_size = read_u64(reader);
-        handles[i].alignment = read_u32(reader);
-        handles[i].device_tag = read_u8(reader);
-        handles[i].sync_mode = read_u8(reader);
-        handles[i].memory_class = read_u8(reader);
-        uint8_t reserved = read_u8(reader);
-        if (reserved != 0) {
+    const uint8_t *bytes = read_bytes(reader, (size_t)count * HANDLE_WIRE_SIZE);
+    for (uint32_t i = 0; i < count; i++, bytes += HANDLE_WIRE_SIZE) {
+        handles[i] = (HurrayBufferHandle){
+            .byte_size = load_u64(bytes),
+            .alignment = load_u32(bytes + 8),
+            .device_tag = bytes[12],
+            .sync_mode = bytes[13],
+            .memory_class = bytes[14],
+        };
+        if (bytes[15] != 0) {
             return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                            "buffer %" PRIu32 ": reserved byte is 0x%02X; expected 0", i, reserved);
+                            "buffer %" PRIu32 ": reserved byte is 0x%02X; expected 0", i,
+                            bytes[15]);
         }
     }
     fields->buffers = handles;
@@ -329,12 +334,7 @@ static HurrayStatus read_descriptor(ByteReader *reader, const HurrayDecodeOption
     return status;
 }
 
-/*
- * A block for a descriptor and an arena behind it. Every array in memory is as long as on the wire,
- * so the wire length bounds the arena, but for two things: each array (shape, buffers, trailing bytes,
- * two of the shard, and three per level of a tiled layout) may need rounding up, and the struct of a
- * tile level is longer than its fields.
- */
+/* A block for a descriptor and an arena behind it. */
 static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
     size_t head = arena_footprint(sizeof(struct HurrayDescriptor));
     struct HurrayDescriptor *descriptor = malloc(head + arena_bytes);
@@ -348,9 +348,17 @@ static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
     return descriptor;
 }
 
-#define MAX_ARRAYS (5u + 3u * HURRAY_MAX_TILE_LEVELS)
-#define ARENA_SLACK \
-    (MAX_ARRAYS * ARENA_ALIGNMENT + HURRAY_MAX_TILE_LEVELS * sizeof(HurrayTileLevel))
+/*
+ * Every array in memory is as long as on the wire, so the wire length bounds the arena, but for two
+ * things: each array (shape, buffers, that of the layout, trailing bytes, two of the shard) may need
+ * rounding up, and a layout may hold more than it reads.
+ */
+#define MAX_ARRAYS 6u
+
+static size_t arena_of(const uint8_t *bytes, uint32_t descriptor_length) {
+    const LayoutKind *kind = hri_layout_kind(bytes[15]);
+    return descriptor_length + MAX_ARRAYS * ARENA_ALIGNMENT + (kind == NULL ? 0 : kind->more_arena);
+}
 
 HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
                                       HurrayDescriptor **out) {
@@ -383,7 +391,7 @@ HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t lengt
     HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
     if (status != HURRAY_OK) return status;
     Arena arena;
-    HurrayDescriptor *descriptor = allocate((size_t)descriptor_length + ARENA_SLACK, &arena);
+    HurrayDescriptor *descriptor = allocate(arena_of(bytes, descriptor_length), &arena);
     if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
     ByteReader reader = {bytes, descriptor_length, 0, false};
     status = read_descriptor(&reader, options, &arena, descriptor);
@@ -404,7 +412,7 @@ HurrayStatus hri_descriptor_decode_scratch(const uint8_t *bytes, uintptr_t lengt
     HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
     if (status != HURRAY_OK) return status;
     scratch->block = NULL;
-    if ((size_t)descriptor_length + ARENA_SLACK > sizeof scratch->arena) {
+    if (arena_of(bytes, descriptor_length) > sizeof scratch->arena) {
         status = hurray_descriptor_decode_with(bytes, length, options, &scratch->block);
         if (status == HURRAY_OK) *out = &scratch->block->fields;
         return status;

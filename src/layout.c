@@ -5,13 +5,23 @@
 
 #include "fail.h"
 
-static const LayoutKind *const kinds[] = {
-    &hri_layout_row_major, &hri_layout_col_major,   &hri_layout_strided,   &hri_layout_tiled,
-    &hri_layout_morton,    &hri_layout_coo,         &hri_layout_csr,       &hri_layout_csc,
-    &hri_layout_csf,       &hri_layout_block_paged, &hri_layout_composite, &hri_layout_hilbert,
+/* Rows by tag, for all of them that are assigned. */
+static const LayoutKind *const by_tag[HURRAY_LAYOUT_HILBERT + 1] = {
+    [HURRAY_LAYOUT_ROW_MAJOR] = &hri_layout_row_major,
+    [HURRAY_LAYOUT_COL_MAJOR] = &hri_layout_col_major,
+    [HURRAY_LAYOUT_STRIDED] = &hri_layout_strided,
+    [HURRAY_LAYOUT_TILED] = &hri_layout_tiled,
+    [HURRAY_LAYOUT_MORTON] = &hri_layout_morton,
+    [HURRAY_LAYOUT_COO] = &hri_layout_coo,
+    [HURRAY_LAYOUT_CSR] = &hri_layout_csr,
+    [HURRAY_LAYOUT_CSC] = &hri_layout_csc,
+    [HURRAY_LAYOUT_CSF] = &hri_layout_csf,
+    [HURRAY_LAYOUT_BLOCK_PAGED] = &hri_layout_block_paged,
+    [HURRAY_LAYOUT_COMPOSITE] = &hri_layout_composite,
+    [HURRAY_LAYOUT_HILBERT] = &hri_layout_hilbert,
 };
 
-#define KIND_COUNT (sizeof kinds / sizeof kinds[0])
+#define TAG_COUNT (sizeof by_tag / sizeof by_tag[0])
 
 const char *const hri_dense_roles[] = {"data"};
 
@@ -20,9 +30,7 @@ static bool is_private(uint8_t tag) {
 }
 
 const LayoutKind *hri_layout_kind(uint8_t tag) {
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (kinds[i]->tag == tag) return kinds[i];
-    }
+    if (tag < TAG_COUNT && by_tag[tag] != NULL) return by_tag[tag];
     return is_private(tag) ? &hri_layout_private : NULL;
 }
 
@@ -45,8 +53,8 @@ const char *hurray_layout_name(uint8_t tag) {
 }
 
 uint8_t hurray_layout_from_name(const char *name) {
-    for (size_t i = 0; name != NULL && i < KIND_COUNT; i++) {
-        if (strcmp(kinds[i]->name, name) == 0) return kinds[i]->tag;
+    for (size_t tag = 0; name != NULL && tag < TAG_COUNT; tag++) {
+        if (by_tag[tag] != NULL && strcmp(by_tag[tag]->name, name) == 0) return by_tag[tag]->tag;
     }
     return 0;
 }

@@ -26,7 +26,8 @@ typedef struct LayoutKind {
     bool no_shard;         /* a shard section is illegal */
 
     /* The fields on the wire; NULL where there are none. Decoding takes arrays from the arena, no
-     * more bytes than it reads (tile levels have room of their own, see descriptor.c). */
+     * more bytes than it reads and `more_arena` together. */
+    size_t more_arena;
     HurrayStatus (*decode)(ByteReader *reader, uint32_t rank, Arena *arena, HurrayLayout *out);
     void (*encode)(const HurrayLayout *layout, uint32_t rank, ByteWriter *writer);
     /* What the fields must satisfy, by themselves and beside rank, shape and type; also that

@@ -398,6 +398,8 @@ const LayoutKind hri_layout_tiled = {
     .min_rank = 1,
     .max_rank = HURRAY_MAX_RANK,
     .buffer_count = 1,
+    /* The struct of a level is longer than its fields, and its arrays may need rounding up. */
+    .more_arena = HURRAY_MAX_TILE_LEVELS * (sizeof(HurrayTileLevel) + 3 * ARENA_ALIGNMENT),
     .decode = decode,
     .encode = encode,
     .check_fields = check_fields,

@@ -35,7 +35,8 @@ typedef struct Scheme {
     uint32_t most_block;
     const uint8_t *stored_types; /* this and the next: type tags, 0 ends the list */
     const uint8_t *scale_types;  /* NULL: the scale is in the section itself */
-    void (*read_fields)(ByteReader *, HurrayQuantization *);
+    uint8_t fields_size;         /* bytes of its own fields; up to `size` there are zeros */
+    void (*read_fields)(const uint8_t *, HurrayQuantization *);
     void (*write_fields)(const HurrayQuantization *, ByteWriter *);
     /* Of a scheme with blocks: does the axis suit the block size? The parameters are checked. */
     HurrayStatus (*check_extent)(const HurrayQuantization *, uint64_t extent);
@@ -45,9 +46,10 @@ typedef struct Scheme {
 
 /* ---- the fields of each scheme ---- */
 
-static void read_per_tensor(ByteReader *reader, HurrayQuantization *out) {
-    read_f32(reader, &out->scale);
-    out->zero_point = read_i32(reader);
+static void read_per_tensor(const uint8_t *bytes, HurrayQuantization *out) {
+    uint32_t bits[2] = {load_u32(bytes), load_u32(bytes + 4)};
+    memcpy(&out->scale, &bits[0], sizeof bits[0]); /* as bits: see read_f64 */
+    memcpy(&out->zero_point, &bits[1], sizeof bits[1]);
 }
 
 static void write_per_tensor(const HurrayQuantization *quantization, ByteWriter *writer) {
@@ -55,11 +57,11 @@ static void write_per_tensor(const HurrayQuantization *quantization, ByteWriter 
     write_u32(writer, (uint32_t)quantization->zero_point);
 }
 
-static void read_per_channel(ByteReader *reader, HurrayQuantization *out) {
-    out->axis = read_u32(reader);
-    out->scale_buffer = read_u32(reader);
-    out->zero_point_buffer = read_u32(reader);
-    out->scale_type = read_u8(reader);
+static void read_per_channel(const uint8_t *bytes, HurrayQuantization *out) {
+    out->axis = load_u32(bytes);
+    out->scale_buffer = load_u32(bytes + 4);
+    out->zero_point_buffer = load_u32(bytes + 8);
+    out->scale_type = bytes[12];
 }
 
 static void write_per_channel(const HurrayQuantization *quantization, ByteWriter *writer) {
@@ -70,10 +72,10 @@ static void write_per_channel(const HurrayQuantization *quantization, ByteWriter
 }
 
 /* NF4 and MXFP */
-static void read_blocks(ByteReader *reader, HurrayQuantization *out) {
-    out->axis = read_u32(reader);
-    out->block_size = read_u32(reader);
-    out->scale_buffer = read_u32(reader);
+static void read_blocks(const uint8_t *bytes, HurrayQuantization *out) {
+    out->axis = load_u32(bytes);
+    out->block_size = load_u32(bytes + 4);
+    out->scale_buffer = load_u32(bytes + 8);
 }
 
 static void write_blocks(const HurrayQuantization *quantization, ByteWriter *writer) {
@@ -82,10 +84,10 @@ static void write_blocks(const HurrayQuantization *quantization, ByteWriter *wri
     write_u32(writer, quantization->scale_buffer);
 }
 
-static void read_per_block(ByteReader *reader, HurrayQuantization *out) {
-    read_blocks(reader, out);
-    out->zero_point_buffer = read_u32(reader);
-    out->scale_type = read_u8(reader);
+static void read_per_block(const uint8_t *bytes, HurrayQuantization *out) {
+    read_blocks(bytes, out);
+    out->zero_point_buffer = load_u32(bytes + 12);
+    out->scale_type = bytes[16];
 }
 
 static void write_per_block(const HurrayQuantization *quantization, ByteWriter *writer) {
@@ -193,6 +195,7 @@ static const Scheme schemes[] = {
         .tag = HURRAY_SCHEME_PER_TENSOR,
         .size = 16,
         .stored_types = integers_to_32_bits,
+        .fields_size = 8,
         .read_fields = read_per_tensor,
         .write_fields = write_per_tensor,
         .check_paged = check_paged_tensor,
@@ -204,6 +207,7 @@ static const Scheme schemes[] = {
         .has_zero_points = true,
         .stored_types = integers_to_32_bits,
         .scale_types = only_float32,
+        .fields_size = 13,
         .read_fields = read_per_channel,
         .write_fields = write_per_channel,
         .check_paged = check_paged_channels,
@@ -218,6 +222,7 @@ static const Scheme schemes[] = {
         .most_block = LARGEST_POWER_OF_TWO,
         .stored_types = integers_to_8_bits,
         .scale_types = floats_to_32_bits,
+        .fields_size = 17,
         .read_fields = read_per_block,
         .write_fields = write_per_block,
         .check_extent = check_partial_blocks,
@@ -232,6 +237,7 @@ static const Scheme schemes[] = {
         .most_block = LARGEST_POWER_OF_TWO,
         .stored_types = only_uint4,
         .scale_types = only_float32,
+        .fields_size = 12,
         .read_fields = read_blocks,
         .write_fields = write_blocks,
         .check_extent = check_partial_blocks,
@@ -244,6 +250,7 @@ static const Scheme schemes[] = {
         .most_block = 2048,
         .stored_types = microscaled,
         .scale_types = only_e8m0,
+        .fields_size = 12,
         .read_fields = read_blocks,
         .write_fields = write_blocks,
         .check_extent = check_whole_blocks,
@@ -322,10 +329,10 @@ static HurrayStatus read_header(ByteReader *reader, const Scheme *scheme, bool *
     return HURRAY_OK;
 }
 
-/* The zero bytes that fill a section up to its size. They were counted before. */
-static HurrayStatus read_filling(ByteReader *reader, size_t count) {
+/* The zero bytes that fill a section up to its size; three at most. */
+static HurrayStatus check_filling(const uint8_t *bytes, size_t count) {
     uint32_t value = 0;
-    for (size_t i = 0; i < count; i++) value |= (uint32_t)read_u8(reader) << 8 * i;
+    for (size_t i = 0; i < count; i++) value |= (uint32_t)bytes[i] << 8 * i;
     if (value == 0) return HURRAY_OK;
     return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
                     "quantization: the %zu reserved bytes hold 0x%" PRIx32 ", expected 0", count,
@@ -355,14 +362,15 @@ static HurrayStatus read_trailing(ByteReader *reader, HurrayQuantization *out) {
     return HURRAY_OK;
 }
 
-/* All after the tag of a scheme that is known. `start` is where the section begins. */
-static HurrayStatus read_known(ByteReader *reader, size_t start, const Scheme *scheme,
-                               HurrayQuantization *out) {
+/* All after the tag of a scheme that is known. */
+static HurrayStatus read_known(ByteReader *reader, const Scheme *scheme, HurrayQuantization *out) {
     bool symmetric = false;
     HurrayStatus status = read_header(reader, scheme, &symmetric);
     if (status != HURRAY_OK) return status;
-    scheme->read_fields(reader, out);
-    status = read_filling(reader, scheme->size - (reader->position - start));
+    size_t size = scheme->size - HEADER_SIZE;
+    const uint8_t *bytes = read_bytes(reader, size); /* which were counted */
+    scheme->read_fields(bytes, out);
+    status = check_filling(bytes + scheme->fields_size, size - scheme->fields_size);
     if (status == HURRAY_OK && scheme->has_zero_points) {
         status = check_symmetry(symmetric, out->zero_point_buffer);
     }
@@ -370,14 +378,13 @@ static HurrayStatus read_known(ByteReader *reader, size_t start, const Scheme *s
 }
 
 HurrayStatus hri_quantization_decode(ByteReader *reader, bool permissive, HurrayQuantization *out) {
-    size_t start = reader->position;
     HurrayStatus status = check_header_size(reader_left(reader));
     if (status != HURRAY_OK) return status;
     HurrayQuantization quantization = {.scheme = read_u8(reader),
                                        .zero_point_buffer = HURRAY_NO_BUFFER};
     const Scheme *scheme = scheme_of(quantization.scheme);
     if (scheme != NULL) {
-        status = read_known(reader, start, scheme, &quantization);
+        status = read_known(reader, scheme, &quantization);
     } else if (!permissive || !is_carried(quantization.scheme)) {
         status = fail_scheme(quantization.scheme);
     }

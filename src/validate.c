@@ -20,7 +20,11 @@ static HurrayStatus check_type(const HurrayDescriptorFields *fields, HurrayPacki
     /* Elements of unknown width count as 0 bytes: what does not depend on it is checked. */
     *packing = (HurrayPacking){.bits = 0, .group_elements = 1, .group_bytes = 0};
     bool is_private = hurray_element_type_is_private(fields->type_tag);
-    bool is_known = hurray_element_type_from_tag(fields->type_tag) != NULL;
+    const HurrayElementType *known = hurray_element_type_from_tag(fields->type_tag);
+    if (known != NULL && fields->extension_type == NULL) { /* nearly always */
+        return hurray_packing_from_bits(known->bits, packing);
+    }
+    bool is_known = known != NULL;
     if (!is_private && !is_known && !is_carried_type(fields)) {
         return hri_fail(HURRAY_ERR_INVALID_TYPE, "type tag 0x%02X is not an element type",
                         fields->type_tag);
@@ -94,11 +98,20 @@ static HurrayStatus check_buffer_count(const HurrayDescriptorFields *fields,
     return HURRAY_OK;
 }
 
+/* Whether a handle differs from one that was found right in nothing but a size that is no less
+ * allowed. */
+static bool is_alike(const HurrayBufferHandle *handle, const HurrayBufferHandle *right) {
+    return handle->alignment == right->alignment && handle->device_tag == right->device_tag &&
+           handle->sync_mode == right->sync_mode && handle->memory_class == right->memory_class &&
+           (handle->byte_size == 0 || right->byte_size != 0);
+}
+
 /* One by one, and that all are in the same place. */
 static HurrayStatus check_handles(const HurrayDescriptorFields *fields) {
     if (fields->buffers == NULL && fields->buffer_count != 0) return hri_fail_null("buffers");
     for (uint32_t i = 0; i < fields->buffer_count; i++) {
         const HurrayBufferHandle *handle = &fields->buffers[i], *first = &fields->buffers[0];
+        if (i != 0 && is_alike(handle, first)) continue;
         HurrayStatus status = hurray_buffer_handle_check(handle);
         if (status != HURRAY_OK) return status;
         if (handle->device_tag != first->device_tag ||

@@ -117,8 +117,7 @@ static HurrayBufferRecord record_of(const HurrayBuffer *buffer) {
 HurrayStatus hurray_buffer_list_push(HurrayBufferList *list, HurrayBuffer *buffer) {
     if (list == NULL || buffer == NULL) return hri_fail_null(list ? "buffer" : "list");
     if (list->head.length >= list->capacity) {
-        HurrayStatus status =
-            reserve(list, list->head.length < 2 ? 4 : 2 * (uint64_t)list->head.length);
+        HurrayStatus status = reserve(list, list->head.length == 0 ? 4 : 2 * list->head.length);
         if (status != HURRAY_OK) return status;
     }
     list->records[list->head.length] = record_of(buffer);

@@ -246,7 +246,7 @@ static void capsules(void **state) {
     for (size_t i = 0; i < TRAVELLERS; i++) {
         make_tensor(i);
         int before = released;
-        each_allocation_fails("crossing", cross_over, 8);
+        each_allocation_fails("crossing", cross_over, 3);
         assert_int_equal(released, before);
         hurray_tensor_release(tensor);
         assert_int_equal(released, before + (int)travellers[i].buffer_count);

@@ -395,6 +395,35 @@ static void what_nobody_consumes_is_released(void **state) {
     }
 }
 
+/* What is pushed is the list's; what was there before is the tensor's, whatever becomes of the list. */
+static void exported_lists_take_more(void **state) {
+    (void)state;
+    for (int more = 1; more <= 9; more += 4) {
+        Crossing *crossing = new_crossing(&samples[1]);
+        Owner others = {0};
+        const HurrayBufferInfo info = samples[1].buffers[0];
+        HurrayBuffer *first = NULL, *again = NULL;
+        uint64_t length = 0;
+        expect_ok(hurray_buffer_list_get(crossing->list, 0, &first));
+        for (int i = 0; i < more; i++) {
+            expect_ok(hurray_buffer_list_push(crossing->list, new_buffer(info, &others)));
+        }
+        expect_ok(hurray_buffer_list_len(crossing->list, &length));
+        assert_int_equal(length, 3 + more);
+        expect_ok(hurray_buffer_list_get(crossing->list, 0, &again));
+        assert_ptr_equal(again, first);
+        const HurrayBufferListHead *head = list_of(crossing);
+        assert_ptr_equal(head->records[0].data, hurray_buffer_info(first)->data);
+        assert_int_equal(head->records[2 + more].byte_size, info.byte_size);
+        expect_ok(hurray_buffer_list_destroy(&crossing->list));
+        assert_int_equal(others.released, more);
+        assert_int_equal(crossing->owner.released, 0);
+        expect_ok(hurray_tensor_context_destroy(&crossing->context));
+        assert_int_equal(crossing->owner.released, 3);
+        free(crossing);
+    }
+}
+
 /* A buffer that was taken out keeps everything alive. */
 static void buffers_outlive_the_tensor(void **state) {
     (void)state;
@@ -682,6 +711,7 @@ int main(void) {
         cmocka_unit_test(contexts_without_arguments),
         cmocka_unit_test(tensors_cross_over),
         cmocka_unit_test(what_nobody_consumes_is_released),
+        cmocka_unit_test(exported_lists_take_more),
         cmocka_unit_test(buffers_outlive_the_tensor),
         cmocka_unit_test(another_thread_consumes),
         cmocka_unit_test(faults_are_refused_and_stay_the_callers),

@@ -80,8 +80,20 @@ static inline uint64_t read_u64(ByteReader *reader) {
     return p == NULL ? 0 : load_u64(p);
 }
 
+static inline int32_t read_i32(ByteReader *reader) {
+    uint32_t bits = read_u32(reader);
+    int32_t value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* Floats are read into their place, and written from it, as bits: passed by value, they may go
  * through an x87 register, which turns a signalling NaN into a quiet one. */
+static inline void read_f32(ByteReader *reader, float *out) {
+    uint32_t bits = read_u32(reader);
+    memcpy(out, &bits, sizeof bits);
+}
+
 static inline void read_f64(ByteReader *reader, double *out) {
     uint64_t bits = read_u64(reader);
     memcpy(out, &bits, sizeof bits);

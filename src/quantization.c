@@ -48,7 +48,7 @@ typedef struct Scheme {
 
 static void read_per_tensor(const uint8_t *bytes, HurrayQuantization *out) {
     uint32_t bits[2] = {load_u32(bytes), load_u32(bytes + 4)};
-    memcpy(&out->scale, &bits[0], sizeof bits[0]); /* as bits: see read_f64 */
+    memcpy(&out->scale, &bits[0], sizeof bits[0]); /* as bits: see read_f32 */
     memcpy(&out->zero_point, &bits[1], sizeof bits[1]);
 }
 

@@ -825,6 +825,58 @@ static void carried_types_have_index_buffers_and_ranges(void **state) {
     expect_ok(hurray_descriptor_validate(&fields));
 }
 
+/* Rules of handles hold for each, not only for the first, which the others mostly are like. */
+static void every_handle_is_checked(void **state) {
+    (void)state;
+    uint64_t shape[2] = {2, 2};
+    HurrayBufferHandle buffers[3];
+    const HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_INT8,
+        .rank = 2,
+        .shape = shape,
+        .layout = {.tag = HURRAY_LAYOUT_CSR, .sparse = {.nnz = 0}},
+        .buffer_count = 3,
+        .buffers = buffers,
+    };
+    const struct {
+        HurrayBufferHandle handle;
+        HurrayStatus status;
+    } faults[] = {
+        {{.byte_size = 64, .alignment = 32}, HURRAY_ERR_INVALID_LAYOUT},
+        {{.byte_size = 64, .alignment = 96}, HURRAY_ERR_INVALID_LAYOUT},
+        {{.byte_size = 64, .alignment = 64, .device_tag = HURRAY_DEVICE_CUDA},
+         HURRAY_ERR_INVALID_LAYOUT},
+        {{.byte_size = 64, .alignment = 64, .device_tag = 0x0A}, HURRAY_ERR_INVALID_TYPE},
+        {{.byte_size = 64, .alignment = 64, .memory_class = HURRAY_MEMORY_HOST_PINNED},
+         HURRAY_ERR_INVALID_LAYOUT},
+        {{.byte_size = 64, .alignment = 64, .sync_mode = HURRAY_SYNC_EVENT},
+         HURRAY_ERR_INVALID_SYNC_MODE},
+    };
+    for (uint32_t which = 0; which < 3; which++) {
+        for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+            for (uint32_t k = 0; k < 3; k++) {
+                buffers[k] = (HurrayBufferHandle){.byte_size = 64, .alignment = 64};
+            }
+            expect_ok(hurray_descriptor_validate(&fields));
+            buffers[which] = faults[i].handle;
+            if (which != 0) {
+                expect_failure(faults[i].status, hurray_descriptor_validate(&fields));
+            } else {
+                assert_int_not_equal(hurray_descriptor_validate(&fields), HURRAY_OK);
+            }
+        }
+    }
+    /* What an empty one may be, one with bytes may not. */
+    for (uint32_t k = 0; k < 3; k++) {
+        buffers[k] = (HurrayBufferHandle){.byte_size = 0, .alignment = 1};
+    }
+    buffers[2] = (HurrayBufferHandle){.byte_size = 24, .alignment = 64};
+    expect_ok(hurray_descriptor_validate(&fields));
+    buffers[2].alignment = 1;
+    expect_failure(HURRAY_ERR_INVALID_LAYOUT, hurray_descriptor_validate(&fields));
+    expect_message("alignment 1 of a buffer of 24 bytes");
+}
+
 /* A partial last block counts as a whole one, to the end of the range. */
 static void blocks_that_overflow_when_padded(void **state) {
     (void)state;
@@ -902,6 +954,7 @@ int main(void) {
         cmocka_unit_test(private_types_and_their_section_come_together),
         cmocka_unit_test(other_layout_tags),
         cmocka_unit_test(required_bytes_are_the_least_accepted),
+        cmocka_unit_test(every_handle_is_checked),
         cmocka_unit_test(blocks_that_overflow_when_padded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

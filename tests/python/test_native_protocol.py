@@ -901,3 +901,60 @@ def test_subinterpreters():
         ),
         expected_output="ok\n",
     )
+
+
+# ---- looking for the method ----
+
+
+def producer(kind: str) -> object:
+    class InMethod:
+        def __hurray__(self, stream=None):
+            raise AttributeError("inside")
+
+    class Missing:
+        pass
+
+    class InProperty:
+        @property
+        def __hurray__(self):
+            raise AttributeError("inside")
+
+    class Broken:
+        @property
+        def __hurray__(self):
+            raise ZeroDivisionError("inside")
+
+    class OfInstance:
+        def __init__(self):
+            self.__hurray__ = hurray.arange(3).__hurray__
+
+    kinds = (InMethod, Missing, InProperty, Broken, OfInstance)
+    return {k.__name__: k for k in kinds}[kind]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        ("InMethod", AttributeError, r"^inside$"),
+        ("Missing", TypeError, r"^from_hurray\(\) needs an object with __hurray__, not Missing$"),
+        ("InProperty", TypeError, r"needs an object with __hurray__, not InProperty$"),
+        ("Broken", ZeroDivisionError, r"^inside$"),
+    ],
+)
+def test_an_error_of_the_method_is_told_from_its_absence(kind, error, message):
+    with pytest.raises(error, match=message):
+        hurray.from_hurray(producer(kind))
+
+
+def test_a_method_of_the_instance_counts():
+    assert list(hurray.from_hurray(producer("OfInstance")).to_numpy()) == [0, 1, 2]
+
+
+def test_descriptors_of_any_length_cross():
+    for rank in (1, 30, 55, 56, 57, 64):  # the usual buffer ends in between
+        t = hurray.zeros((1,) * rank, dtype=hurray.float32)
+        again = hurray.from_hurray(t)
+        assert again.shape == t.shape
+        assert again.descriptor == t.descriptor
+        assert hurray.Descriptor.decode(t.descriptor.encode()) == t.descriptor
+        assert len(t.descriptor.encode()) == t.descriptor.encoded_len

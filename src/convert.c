@@ -167,48 +167,80 @@ enum {
 
 typedef struct Slabs {
     const Conversion *conversion;
+    Division division;
+    uint64_t length;        /* of each but the last, along the division's dimension */
+    const Squares *squares; /* or */
     const Blocks *blocks;
-    uint64_t length;  /* of each but the last, along the division's dimension */
-    size_t workspace; /* bytes for each thread */
+    size_t workspace; /* bytes for each thread that moves blocks */
     uint8_t *memory;  /* of all threads */
 } Slabs;
 
+static Slabs cut_into_slabs(const Conversion *conversion, Division division, uint32_t *threads) {
+    uint64_t extent = conversion->shape[division.dimension];
+    uint64_t grains = divide_up_u64(extent, division.grain);
+    *threads = hri_threads_for(conversion->required, BYTES_PER_THREAD);
+    if (*threads > grains) *threads = (uint32_t)grains;
+    return (Slabs){
+        .conversion = conversion,
+        .division = division,
+        .length = divide_up_u64(grains, *threads * SLABS_PER_THREAD) * division.grain,
+    };
+}
+
 static HurrayStatus convert_slab(void *context, uint32_t thread, uint64_t part) {
     const Slabs *slabs = context;
-    uint32_t k = slabs->blocks->division.dimension;
+    uint32_t k = slabs->division.dimension;
     uint64_t first = part * slabs->length, end = slabs->conversion->shape[k];
     if (end - first > slabs->length) end = first + slabs->length;
-    hri_blocks_convert(slabs->conversion, slabs->blocks, (Slab){k, first, end},
-                       slabs->memory + thread * slabs->workspace);
+    Slab slab = {k, first, end};
+    if (slabs->squares != NULL) {
+        hri_squares_convert(slabs->conversion, slabs->squares, slab);
+    } else {
+        hri_blocks_convert(slabs->conversion, slabs->blocks, slab,
+                           slabs->memory + thread * slabs->workspace);
+    }
     return HURRAY_OK;
+}
+
+static HurrayStatus convert_slabs(Slabs *slabs, uint32_t threads, bool is_clear) {
+    const Conversion *conversion = slabs->conversion;
+    uint64_t extent = conversion->shape[slabs->division.dimension];
+    HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);
+    if (status != HURRAY_OK) return status;
+    return hri_parallel(divide_up_u64(extent, slabs->length), threads, convert_slab, slabs);
 }
 
 static HurrayStatus move_blocks(const Conversion *conversion, bool is_clear) {
     Blocks blocks;
+    uint32_t threads;
     hri_blocks_prepare(conversion, &blocks);
-    uint64_t extent = conversion->shape[blocks.division.dimension];
-    uint64_t grains = divide_up_u64(extent, blocks.division.grain);
-    uint32_t threads = hri_threads_for(conversion->required, BYTES_PER_THREAD);
-    if (threads > grains) threads = (uint32_t)grains;
-    Slabs slabs = {
-        .conversion = conversion,
-        .blocks = &blocks,
-        .length = divide_up_u64(grains, threads * SLABS_PER_THREAD) * blocks.division.grain,
-        .workspace = (hri_blocks_workspace(conversion, &blocks) + 63) / 64 * 64,
-    };
+    Slabs slabs = cut_into_slabs(conversion, blocks.division, &threads);
+    slabs.blocks = &blocks;
+    slabs.workspace = (hri_blocks_workspace(conversion, &blocks) + 63) / 64 * 64;
     slabs.memory = malloc(threads * slabs.workspace); /* before anything is written */
     if (slabs.memory == NULL) return hri_fail_memory(threads * slabs.workspace);
-    HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);
-    if (status == HURRAY_OK) {
-        status = hri_parallel(divide_up_u64(extent, slabs.length), threads, convert_slab, &slabs);
-    }
+    HurrayStatus status = convert_slabs(&slabs, threads, is_clear);
     free(slabs.memory);
+    return status;
+}
+
+static HurrayStatus move_squares(const Conversion *conversion, size_t size, bool is_clear) {
+    Squares *squares = malloc(size);
+    uint32_t threads;
+    if (squares == NULL) return hri_fail_memory(size);
+    hri_squares_prepare(conversion, squares);
+    Slabs slabs = cut_into_slabs(conversion, hri_squares_division(squares), &threads);
+    slabs.squares = squares;
+    HurrayStatus status = convert_slabs(&slabs, threads, is_clear);
+    free(squares);
     return status;
 }
 
 /* Moves all elements. A destination that is zero already needs no clearing. */
 static HurrayStatus move_elements(const Conversion *conversion, bool is_clear) {
     Boxes boxes;
+    size_t size = hri_squares_size(conversion);
+    if (size != 0) return move_squares(conversion, size, is_clear);
     if (!hri_boxes_prepare(conversion, &boxes)) return move_blocks(conversion, is_clear);
     uint32_t k = boxes.division.dimension;
     HurrayStatus status = is_clear ? HURRAY_OK : hri_conversion_clear(conversion);

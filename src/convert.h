@@ -1,16 +1,19 @@
 /*
- * The two ways from one dense layout to another, and what they share.
+ * The three ways from one dense layout to another, and what they share.
  *
  * convert_boxes.c: where both sides count in digits that fit together, as rows, columns and tiles
  * mostly do, the tensor falls into boxes that are strided on both sides, with more dimensions than it
  * has itself, and hurray_copy_strided copies them.
+ *
+ * convert_squares.c: a curve of rank 2 on one side, and on the other elements that lie together 16 at a
+ * time. A square of 16 · 16 elements is a piece of the curve, in one of a few orders.
  *
  * convert_blocks.c: everything else, block by block of the index space. In all layouts but Hilbert an
  * offset is a sum of one part for each coordinate, so that a block needs only a short table for each
  * dimension; Hilbert gives a table for the whole block. Packed elements pass through a byte each.
  *
  * Either way any slab of the index space can be converted by itself. Threads share strided copies by
- * slices of their own, and blocks by slabs; a conversion is constant once prepared.
+ * slices of their own, squares and blocks by slabs; a conversion is constant once prepared.
  */
 #ifndef HURRAY_SRC_CONVERT_H
 #define HURRAY_SRC_CONVERT_H
@@ -87,7 +90,23 @@ typedef struct Boxes {
 bool hri_boxes_prepare(const Conversion *conversion, Boxes *out);
 HurrayStatus hri_boxes_convert(const Conversion *conversion, const Boxes *boxes, Slab slab);
 
+/* ---- convert_squares.c ---- */
+
+typedef struct Squares Squares;
+
+/* The bytes of memory that a conversion takes this way, aligned as malloc's are; 0 where it cannot. */
+size_t hri_squares_size(const Conversion *conversion);
+/* Fills `out`, of as many bytes, in; constant from then on. */
+void hri_squares_prepare(const Conversion *conversion, Squares *out);
+Division hri_squares_division(const Squares *squares);
+void hri_squares_convert(const Conversion *conversion, const Squares *squares, Slab slab);
+
 /* ---- convert_blocks.c ---- */
+
+/* The offsets of coordinates start … start + count − 1 of dimension k of a side that has digits, times
+ * `unit`. */
+void hri_fill_offsets(const Arrangement *side, uint32_t k, uint64_t start, uint32_t count,
+                      int64_t unit, int64_t *out);
 
 /*
  * How the index space is cut into blocks. The destination must hold zeros where elements are packed:

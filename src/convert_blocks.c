@@ -161,9 +161,8 @@ typedef struct Work {
     bool source_follows;                   /* where a row ends, that of the next block begins */
 } Work;
 
-/* Offsets of coordinates start … start + count − 1 of a dimension, from digits. */
-static void fill_from_digits(const Arrangement *side, uint32_t k, uint64_t start, uint32_t count,
-                             int64_t unit, int64_t *out) {
+void hri_fill_offsets(const Arrangement *side, uint32_t k, uint64_t start, uint32_t count,
+                      int64_t unit, int64_t *out) {
     for (uint32_t done = 0; done < count;) {
         uint64_t at = start + done, offset = 0, step = 0, left = count - done;
         for (uint32_t i = 0; i < side->digit_count; i++) {
@@ -209,14 +208,14 @@ static void set_part(Side *side, uint32_t k, uint64_t start, int64_t value) {
 static void move_point(Side *side, uint32_t k, uint64_t start) {
     int64_t value = 0;
     if (side->is_hilbert) return;
-    if (!side->is_morton) fill_from_digits(side->arrangement, k, start, 1, side->unit, &value);
+    if (!side->is_morton) hri_fill_offsets(side->arrangement, k, start, 1, side->unit, &value);
     set_part(side, k, start, value);
 }
 
 static void move_axis(Side *side, const Axis *axis, uint64_t start) {
     if (side->is_hilbert) return;
     if (!side->is_morton) {
-        fill_from_digits(side->arrangement, axis->dimension, start, axis->count, side->unit,
+        hri_fill_offsets(side->arrangement, axis->dimension, start, axis->count, side->unit,
                          side->tables + axis->table);
     }
     set_part(side, axis->dimension, start, 0);

@@ -350,3 +350,30 @@ void hri_curve_walk(const HriCurve *curve, uint64_t offset, size_t count, uint64
         single_walk(curve, offset, count, indices);
     }
 }
+
+/* ---- squares ---- */
+
+uint64_t hri_curve_square(const HriCurve *curve, const uint64_t corner[2], uint32_t *turn) {
+    *turn = 0;
+    if (is_morton(curve)) return spread(curve, corner[0], 0) | spread(curve, corner[1], 1);
+    /* A step takes 4 bits of each coordinate in rank 2: the last one is the square. */
+    uint64_t code = 0;
+    uint32_t now = curve->first_turn;
+    for (uint32_t level = curve->levels - 1; level > 0; level--) {
+        uint32_t row = (uint32_t)(corner[0] >> 4 * level) & 15;
+        uint32_t column = (uint32_t)(corner[1] >> 4 * level) & 15;
+        uint32_t entry = curve->hilbert.to_code[now << 8 | row << 4 | column];
+        code = code << 8 | (entry & 255);
+        now = entry >> 8;
+    }
+    *turn = now;
+    return code << 8;
+}
+
+void hri_curve_square_order(const HriCurve *curve, uint32_t turn, uint8_t order[HRI_SQUARE_COUNT]) {
+    for (uint32_t i = 0; i < HRI_SQUARE_COUNT; i++) {
+        order[i] = is_morton(curve) ? (uint8_t)(curve->morton.spread[i / HRI_SQUARE_EDGE] |
+                                                curve->morton.spread[i % HRI_SQUARE_EDGE] << 1)
+                                    : (uint8_t)curve->hilbert.to_code[turn << 8 | i];
+    }
+}

@@ -53,4 +53,20 @@ void hri_curve_row(const HriCurve *curve, const uint64_t *index, size_t count, u
  */
 void hri_curve_walk(const HriCurve *curve, uint64_t offset, size_t count, uint64_t *indices);
 
+/*
+ * Rank 2: the elements of a square of 16 · 16, whose corner is at multiples of 16, have 256 offsets in a
+ * row. In which order they do depends on how the curve is turned there, which it can be in up to 8 ways.
+ */
+enum {
+    HRI_SQUARE_EDGE = 16,
+    HRI_SQUARE_COUNT = HRI_SQUARE_EDGE * HRI_SQUARE_EDGE,
+    HRI_SQUARE_TURNS = 8
+};
+
+/* The first offset of the square at a corner, and its turn. Hilbert: of order 4 or more. */
+uint64_t hri_curve_square(const HriCurve *curve, const uint64_t corner[2], uint32_t *turn);
+
+/* At 16 · row + column, the offset within a square that has this turn. */
+void hri_curve_square_order(const HriCurve *curve, uint32_t turn, uint8_t order[HRI_SQUARE_COUNT]);
+
 #endif

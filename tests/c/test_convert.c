@@ -15,6 +15,7 @@ enum {
     PAIR_ROUNDS = 12,
     LARGE_ROUNDS = 4,
     SLAB_ROUNDS = 250,
+    SQUARE_ROUNDS = 300,
     MARGIN = 16
 };
 
@@ -224,7 +225,60 @@ static void scalars_and_single_elements(void **state) {
     }
 }
 
-/* In slabs, and by both ways where there are two. */
+/* A conversion one slab after another, by one of the ways; false where it cannot go this way. */
+static bool convert_in_slabs(uint64_t *random, const Conversion *conversion, int way) {
+    Boxes boxes;
+    Blocks blocks;
+    Division division;
+    size_t squares = hri_squares_size(conversion);
+    void *workspace = NULL;
+    if (way == 0) {
+        if (!hri_boxes_prepare(conversion, &boxes)) return false;
+        division = boxes.division;
+    } else if (way == 1) {
+        hri_blocks_prepare(conversion, &blocks);
+        workspace = malloc(hri_blocks_workspace(conversion, &blocks));
+        assert_non_null(workspace);
+        division = blocks.division;
+    } else {
+        if (squares == 0) return false;
+        workspace = malloc(squares);
+        assert_non_null(workspace);
+        hri_squares_prepare(conversion, workspace);
+        division = hri_squares_division(workspace);
+    }
+    expect_ok(hri_conversion_clear(conversion));
+    uint64_t end = conversion->shape[division.dimension];
+    for (uint64_t at = 0, next; at < end; at = next) {
+        next = at + division.grain * (1 + random_below(random, 2));
+        if (next > end) next = end;
+        Slab slab = {division.dimension, at, next};
+        switch (way) {
+        case 0: expect_ok(hri_boxes_convert(conversion, &boxes, slab)); break;
+        case 1: hri_blocks_convert(conversion, &blocks, slab, workspace); break;
+        default: hri_squares_convert(conversion, workspace, slab); break;
+        }
+    }
+    free(workspace);
+    return true;
+}
+
+/* In slabs, by every way that there is. Returns whether squares are one. */
+static bool expect_slabs(uint64_t *random, const CaseSide *from, const CaseSide *to) {
+    uint8_t *before = copy_of(to->bytes, to->size);
+    bool is_possible = false;
+    for (int way = 0; way < 3; way++) {
+        Conversion conversion;
+        memcpy(to->bytes, before, (size_t)to->size);
+        expect_ok(hri_conversion_prepare(&from->fields, from->bytes, from->size, &to->fields,
+                                         to->bytes, to->size, &conversion));
+        is_possible = convert_in_slabs(random, &conversion, way);
+        if (is_possible) expect_converted(from, to, before);
+    }
+    free(before);
+    return is_possible;
+}
+
 static void slabs_give_the_whole(void **state) {
     uint64_t random = 4;
     (void)state;
@@ -238,38 +292,63 @@ static void slabs_give_the_whole(void **state) {
         CaseSide from, to;
         make_side(&random, type, kind, shape, rank, &from);
         make_side(&random, type, other, shape, rank, &to);
-        uint8_t *before = copy_of(to.bytes, to.size);
-        for (int way = 0; way < 2; way++) {
-            Conversion conversion;
-            Boxes boxes;
-            Blocks blocks;
-            memcpy(to.bytes, before, (size_t)to.size);
-            expect_ok(hri_conversion_prepare(&from.fields, from.bytes, from.size, &to.fields,
-                                             to.bytes, to.size, &conversion));
-            expect_ok(hri_conversion_clear(&conversion));
-            if (way == 0 && !hri_boxes_prepare(&conversion, &boxes)) continue;
-            hri_blocks_prepare(&conversion, &blocks);
-            void *workspace = malloc(hri_blocks_workspace(&conversion, &blocks));
-            assert_non_null(workspace);
-            Division division = way == 0 ? boxes.division : blocks.division;
-            uint64_t end = conversion.shape[division.dimension];
-            for (uint64_t at = 0, next; at < end; at = next) {
-                next = at + division.grain * (1 + random_below(&random, 2));
-                if (next > end) next = end;
-                Slab slab = {division.dimension, at, next};
-                if (way == 0) {
-                    expect_ok(hri_boxes_convert(&conversion, &boxes, slab));
-                } else {
-                    hri_blocks_convert(&conversion, &blocks, slab, workspace);
-                }
-            }
-            free(workspace);
-            expect_converted(&from, &to, before);
-        }
-        free(before);
+        expect_slabs(&random, &from, &to);
         free(from.bytes);
         free(to.bytes);
     }
+}
+
+/* Strides of which one is 1, in either order, the other of either sign and with a gap; or tiles that
+ * have 16 elements together, or do not. */
+static void make_rows(uint64_t *random, const uint64_t *shape, CaseSide *side) {
+    uint32_t k = (uint32_t)random_below(random, 2);
+    int64_t stride = (int64_t)(shape[k] + random_below(random, 4));
+    side->layout.strides[k] = 1;
+    side->layout.strides[1 - k] = random_below(random, 2) == 0 ? stride : -stride;
+    side->layout.layout = (HurrayLayout){HURRAY_LAYOUT_STRIDED, {.strides = side->layout.strides}};
+    if (random_below(random, 2) == 0) {
+        side->layout.tiles[0][0] = 8 + 8 * random_below(random, 4);
+        side->layout.tiles[0][1] = 8 + 8 * random_below(random, 4);
+        side->layout.levels[0] = (HurrayTileLevel){
+            .tile_shape = side->layout.tiles[0],
+            .outer_layout = (uint8_t)(1 + random_below(random, 2)),
+            .inner_layout = (uint8_t)(1 + random_below(random, 2)),
+        };
+        side->layout.layout.tag = HURRAY_LAYOUT_TILED;
+        side->layout.layout.tiled = (HurrayTiledLayout){1, side->layout.levels};
+    }
+    free(side->bytes);
+    side->fields.layout = side->layout.layout;
+    find_byte_offset(random, side);
+    side->size = side->required;
+    side->bytes = malloc((size_t)side->size);
+    assert_non_null(side->bytes);
+    fill_randomly(random, side->bytes, side->size);
+}
+
+/* Squares of a curve: whole ones, and what the shape leaves of others, in both directions. */
+static void squares_of_curves(void **state) {
+    uint64_t random = 10;
+    uint32_t by_squares = 0, otherwise = 0;
+    (void)state;
+    for (int round = 0; round < SQUARE_ROUNDS; round++) {
+        uint8_t type = types[random_below(&random, TYPE_COUNT)];
+        uint64_t edge = UINT64_C(16) << random_below(&random, 3);
+        uint64_t shape[2] = {14 + random_below(&random, 100), 14 + random_below(&random, 100)};
+        uint32_t kind = random_below(&random, 2) == 0 ? 4 : 5;
+        if (kind == 5) shape[0] = shape[1] = edge;
+        CaseSide curve, other;
+        make_side(&random, type, kind, shape, 2, &curve);
+        make_side(&random, type, 0, shape, 2, &other);
+        if (random_below(&random, 3) != 0) make_rows(&random, shape, &other);
+        bool is_possible = expect_slabs(&random, &curve, &other);
+        assert_int_equal(expect_slabs(&random, &other, &curve), is_possible);
+        *(is_possible ? &by_squares : &otherwise) += 1;
+        free(curve.bytes);
+        free(other.bytes);
+    }
+    assert_true(by_squares > SQUARE_ROUNDS / 3);
+    assert_true(otherwise > SQUARE_ROUNDS / 10);
 }
 
 /* ---- quantized tensors ---- */
@@ -580,6 +659,7 @@ int main(void) {
         cmocka_unit_test(threads_convert_as_one_does),
         cmocka_unit_test(scalars_and_single_elements),
         cmocka_unit_test(slabs_give_the_whole),
+        cmocka_unit_test(squares_of_curves),
         cmocka_unit_test(quantized_padding_is_zero),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(overlapping_destinations_are_refused),

@@ -115,10 +115,50 @@ static void morton_in_bulk(void **state) {
     }
 }
 
+/* Squares anywhere, whole ones or with elements that are outside the shape. */
+static void expect_squares(uint64_t *seed, const Case *c) {
+    static HriCurve curve;
+    hri_curve_prepare(&c->fields, &curve);
+    for (uint32_t round = 0; round < 16; round++) {
+        uint64_t corner[2];
+        uint8_t order[HRI_SQUARE_COUNT];
+        uint32_t turn = HRI_SQUARE_TURNS;
+        int64_t expected = 0;
+        for (uint32_t k = 0; k < 2; k++) {
+            corner[k] = random_below(seed, c->shape[k]) & ~UINT64_C(15);
+        }
+        uint64_t first = hri_curve_square(&curve, corner, &turn);
+        assert_true(turn < HRI_SQUARE_TURNS);
+        hri_curve_square_order(&curve, turn, order);
+        for (uint32_t i = 0; i < HRI_SQUARE_COUNT; i++) {
+            uint64_t index[2] = {corner[0] + i / 16, corner[1] + i % 16};
+            if (index[0] >= c->shape[0] || index[1] >= c->shape[1]) continue;
+            expect_ok(hurray_address_offset(&c->fields, index, &expected));
+            assert_int_equal(first + order[i], expected);
+        }
+    }
+}
+
+static void squares(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    for (uint32_t order = 4; order <= 31; order++) {
+        Case c;
+        hilbert_case(2, order, &c);
+        expect_squares(&seed, &c);
+    }
+    for (uint32_t round = 0; round < 100; round++) {
+        Case c;
+        morton_case(&seed, 2, &c);
+        expect_squares(&seed, &c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hilbert_in_bulk),
         cmocka_unit_test(morton_in_bulk),
+        cmocka_unit_test(squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

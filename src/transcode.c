@@ -17,6 +17,7 @@
 #include "checked.h"
 #include "fail.h"
 #include "pack.h"
+#include "past_cache.h"
 #include "transcode_plan.h"
 
 #ifdef __GNUC__
@@ -57,6 +58,8 @@ typedef struct Job {
     uint32_t bits;        /* of packed ones */
     bool sign_extend;
     bool is_transposed;
+    bool is_large;    /* the whole copy: more than is expected to stay in a cache */
+    bool is_in_lines; /* ... and all that is written begins and ends at cache lines */
 } Job;
 
 /* Copies the plane that begins at these two positions. */
@@ -125,6 +128,46 @@ ALWAYS_INLINE void copy_rows(const Job *job, int64_t source, int64_t destination
     }
 }
 
+/* ---- whole-byte elements: large ones ---- */
+
+enum {
+    /* Pieces of a row before the next one, whose pieces are in the same pages of the source. */
+    PIECES = 32,
+    /* Pieces that the hardware would have foreseen before they end. */
+    PIECE_BYTES = 1024
+};
+
+static void copy_piece(const Job *job, uint8_t *to, const uint8_t *from, size_t size) {
+    if (job->is_in_lines) {
+        hri_copy_past_cache(to, from, size);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
+/* Elements of a cache line or more, as rows of tiles are. What lies apart the hardware does not foresee:
+ * the piece below each is asked for when it is copied, where it comes soon. */
+static void copy_plane_pieces(const Job *job, int64_t source, int64_t destination) {
+    const Axis row = job->axes[0], column = job->axes[1];
+    const size_t size = job->element_bytes;
+    const bool is_apart = job->is_large && column.source != (int64_t)size && size <= PIECE_BYTES;
+    for (int64_t first = 0; first < column.extent; first += PIECES) {
+        int64_t end = smaller(first + PIECES, column.extent);
+        for (int64_t r = 0; r < row.extent; r++) {
+            const uint8_t *from = job->source + (source + r * row.source);
+            uint8_t *to = job->destination + (destination + r * row.destination);
+            bool has_next = is_apart && r + 1 < row.extent;
+            for (int64_t c = first; c < end; c++) {
+                const uint8_t *piece = from + c * column.source;
+                for (size_t i = 0; has_next && i < size; i += HRI_LINE) {
+                    PREFETCH(piece + row.source + i, 0);
+                }
+                copy_piece(job, to + c * column.destination, piece, size);
+            }
+        }
+    }
+}
+
 /* ---- whole-byte elements: transpositions ---- */
 
 /*
@@ -138,7 +181,8 @@ ALWAYS_INLINE void copy_rows(const Job *job, int64_t source, int64_t destination
  * (bytes.h), which makes the first element the lowest on every host.
  */
 enum {
-    TILE_BYTES = 16384
+    TILE_BYTES = 16384,
+    LINES_BYTES = 1024 /* rows of a square, as long as a tile's: 8 · 64, 4 · 128, 4 · 256, 512 */
 };
 
 /* In elements: 64 · 64 of 4 bytes are the whole buffer, and so are 32 · 32 of 16. */
@@ -234,24 +278,29 @@ ALWAYS_INLINE void transpose_square(const uint8_t *from, size_t step, uint8_t *t
 /* A whole tile, with the source's columns and the destination's rows each in one piece. */
 ALWAYS_INLINE void transpose_tile(const uint8_t *source, int64_t source_stride,
                                   uint8_t *destination, int64_t destination_stride,
-                                  bool next_follows, size_t size) {
-    const int64_t edge = TILE_EDGE(size), width = edge * (int64_t)size, line = 64;
+                                  bool next_follows, bool in_lines, size_t size) {
+    const int64_t edge = TILE_EDGE(size), width = edge * (int64_t)size, line = HRI_LINE;
     const int64_t square = SQUARE(size);
-    uint8_t tile[TILE_BYTES];
+    uint8_t tile[TILE_BYTES], lines[LINES_BYTES];
     for (int64_t c = 0; c < edge; c++) {
         const uint8_t *column = source + c * source_stride;
         memcpy(tile + c * width, column, (size_t)width);
         /* The tile below this one comes next; too many streams for the hardware to foresee it. */
         for (int64_t i = 0; next_follows && i < width; i += line) {
             PREFETCH(column + width + i, 0);
-            PREFETCH(destination + (edge + c) * destination_stride + i, 1);
+            if (!in_lines) PREFETCH(destination + (edge + c) * destination_stride + i, 1);
         }
     }
     for (int64_t r = 0; r < edge; r += square) {
         uint8_t *row = destination + r * destination_stride;
+        uint8_t *to = in_lines ? lines : row;
+        int64_t stride = in_lines ? width : destination_stride;
         for (int64_t c = 0; c < edge; c += square) {
             transpose_square(tile + c * width + r * (int64_t)size, (size_t)width,
-                             row + c * (int64_t)size, destination_stride, size);
+                             to + c * (int64_t)size, stride, size);
+        }
+        for (int64_t i = 0; in_lines && i < square; i++) {
+            hri_copy_past_cache(row + i * destination_stride, lines + i * width, (size_t)width);
         }
     }
 }
@@ -270,7 +319,7 @@ ALWAYS_INLINE void copy_tiles(const Job *job, int64_t source, int64_t destinatio
             int64_t to = destination + r * row.destination + c * column.destination;
             if (is_dense && rows == edge && columns == edge) {
                 transpose_tile(job->source + from, column.source, job->destination + to,
-                               row.destination, row.extent - r >= 2 * edge, size);
+                               row.destination, row.extent - r >= 2 * edge, job->is_in_lines, size);
             } else {
                 copy_rows(job, from, to, rows, columns, size);
             }
@@ -337,11 +386,25 @@ static size_t plan_in_bytes(Plan *plan, size_t element_bytes) {
     return element_bytes;
 }
 
+/* Whether all rows that are written begin at cache lines: of tiles of a transposition, or pieces, which
+ * end there too. */
+static bool is_in_lines(const Plan *plan, const Job *job) {
+    uintptr_t bits = (uintptr_t)(job->destination + plan->destination);
+    bool in_pieces = job->element_bytes >= HRI_LINE;
+    uint32_t axes = in_pieces ? plan->rank : plan->rank - 1;
+    if (in_pieces) bits |= (uintptr_t)job->element_bytes;
+    for (uint32_t i = 0; i < axes; i++) bits |= (uintptr_t)plan->axes[i].destination;
+    return bits % HRI_LINE == 0;
+}
+
 static void copy_slice(Plan *plan, const void *context) {
     Job job = *(const Job *)context;
     job.element_bytes = plan_in_bytes(plan, job.element_bytes);
     hri_plan_choose_plane(plan);
-    for_each_plane(plan, &job, copy_of_size(job.element_bytes));
+    job.is_in_lines = job.is_large && is_in_lines(plan, &job);
+    bool in_pieces = job.is_large && job.element_bytes >= HRI_LINE;
+    for_each_plane(plan, &job, in_pieces ? copy_plane_pieces : copy_of_size(job.element_bytes));
+    if (job.is_in_lines) hri_past_cache_end();
 }
 
 HurrayStatus hurray_copy_strided(uint32_t rank, const uint64_t *shape, uint32_t element_bytes,
@@ -362,7 +425,12 @@ HurrayStatus hurray_copy_strided(uint32_t rank, const uint64_t *shape, uint32_t 
     Plan plan;
     status = hri_plan_make(rank, shape, source_strides, destination_strides, element_bytes, &plan);
     if (status != HURRAY_OK) return status;
-    const Job job = {.source = source, .destination = destination, .element_bytes = element_bytes};
+    const Job job = {
+        .source = source,
+        .destination = destination,
+        .element_bytes = element_bytes,
+        .is_large = count >= HRI_PAST_CACHE_BYTES / element_bytes && hri_can_pass_cache(),
+    };
     return hri_plan_do(&plan, element_bytes, SLICES_OF_BYTES, copy_slice, &job);
 }
 

@@ -7,9 +7,11 @@
 #include "random.h"
 
 #include <hurray/convert.h>
+#include <hurray/memory.h>
 #include <hurray/parallel.h>
 
 #include "convert.h"
+#include "past_cache.h"
 
 enum {
     PAIR_ROUNDS = 12,
@@ -210,6 +212,74 @@ static void threads_convert_as_one_does(void **state) {
         free(to.bytes);
     }
     hurray_set_max_threads(0);
+}
+
+/* Element [i, j] of either side, `size` bytes: where it lies. */
+static const uint8_t *element_of(const HurrayDescriptorFields *fields, const uint8_t *bytes,
+                                 size_t size, uint64_t i, uint64_t j) {
+    uint64_t rows = fields->shape[0], columns = fields->shape[1], offset = i * columns + j;
+    if (fields->layout.tag == HURRAY_LAYOUT_COL_MAJOR) offset = j * rows + i;
+    if (fields->layout.tag == HURRAY_LAYOUT_TILED) { /* 64 · 64, rows of tiles that are rows */
+        offset = (i / 64 * ((columns + 63) / 64) + j / 64) * 4096 + i % 64 * 64 + j % 64;
+    }
+    return bytes + (size_t)(fields->byte_offset + offset * size);
+}
+
+/* Results that no cache holds are written past it where their lines are whole. Each time one is, and one
+ * begins beside a line. */
+static void large_results(void **state) {
+    static const struct {
+        uint8_t type;
+        uint32_t size;
+        uint64_t shape[2];
+    } cases[] = {
+        {HURRAY_TYPE_UINT8, 1, {5824, 5824}},   {HURRAY_TYPE_FLOAT16, 2, {4128, 4128}},
+        {HURRAY_TYPE_FLOAT32, 4, {2896, 2928}}, {HURRAY_TYPE_FLOAT32, 4, {2905, 2912}},
+        {HURRAY_TYPE_INT64, 8, {2051, 2056}},   {HURRAY_TYPE_FLOAT128, 16, {1460, 1460}},
+    };
+    static const uint64_t tile[2] = {64, 64};
+    HurrayTileLevel level = {.tile_shape = tile, .outer_layout = 1, .inner_layout = 1};
+    const HurrayLayout layouts[] = {{HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
+                                    {HURRAY_LAYOUT_COL_MAJOR, {NULL}},
+                                    {HURRAY_LAYOUT_TILED, {.tiled = {1, &level}}}};
+    static const uint8_t pairs[][2] = {{0, 1}, {1, 0}, {0, 2}, {2, 0}};
+    uint64_t random = 11;
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
+            HurrayDescriptorFields from = {.type_tag = cases[c].type,
+                                           .rank = 2,
+                                           .shape = cases[c].shape,
+                                           .layout = layouts[pairs[p][0]],
+                                           .buffer_count = 1};
+            HurrayDescriptorFields to = from;
+            uint64_t from_size = 0, to_size = 0;
+            size_t size = cases[c].size;
+            to.layout = layouts[pairs[p][1]];
+            to.byte_offset = (c + p) % 2 * 16;
+            expect_ok(hurray_descriptor_required_bytes(&from, 0, &from_size, NULL));
+            expect_ok(hurray_descriptor_required_bytes(&to, 0, &to_size, NULL));
+            assert_true(to_size >= HRI_PAST_CACHE_BYTES);
+            uint8_t *source = malloc((size_t)from_size);
+            uint8_t *result = hurray_aligned_alloc((size_t)to_size, 64, false);
+            assert_true(source != NULL && result != NULL);
+            for (uint64_t i = 0; i + 8 <= from_size; i += 8) {
+                uint64_t word = random_u64(&random);
+                memcpy(source + i, &word, sizeof word);
+            }
+            expect_ok(hurray_convert(&from, source, from_size, &to, result, to_size));
+            size_t differences = 0;
+            for (uint64_t i = 0; i < cases[c].shape[0]; i++) {
+                for (uint64_t j = i % 7; j < cases[c].shape[1]; j += 7) { /* some of each line */
+                    differences += memcmp(element_of(&from, source, size, i, j),
+                                          element_of(&to, result, size, i, j), size) != 0;
+                }
+            }
+            assert_int_equal(differences, 0);
+            hurray_aligned_free(result);
+            free(source);
+        }
+    }
 }
 
 static void scalars_and_single_elements(void **state) {
@@ -657,6 +727,7 @@ int main(void) {
         cmocka_unit_test(every_pair_for_every_width),
         cmocka_unit_test(every_pair_of_larger_arrays),
         cmocka_unit_test(threads_convert_as_one_does),
+        cmocka_unit_test(large_results),
         cmocka_unit_test(scalars_and_single_elements),
         cmocka_unit_test(slabs_give_the_whole),
         cmocka_unit_test(squares_of_curves),

@@ -14,6 +14,7 @@
 #include "bytes.h"
 #include "checked.h"
 #include "fail.h"
+#include "parallel.h"
 
 #ifdef __GNUC__
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -154,10 +155,13 @@ void hri_gather_values(const SparseBuilder *builder, const Keyed *sorted){
  * Rows are counted in two steps, so that memory is written in few places at a time. First tuples
  * and values go to their bucket, which is a range of rows, or rather to where that range will end
  * up in the result; the row within it and the column share a number for the while. Then each
- * bucket, which fits into the second cache, is copied out and put back row by row.
+ * bucket, which fits into the second cache, is copied out and put back row by row; threads share the
+ * buckets.
  */
 #define MAX_BUCKETS 1024u
 #define BUCKET_ENTRIES 16384u /* on average */
+/* For which another thread is worth its start. */
+#define ENTRIES_PER_THREAD 131072u
 
 typedef struct Buckets {
     uint32_t row_shift;   /* a bucket has 2^row_shift rows */
@@ -426,46 +430,75 @@ ALWAYS_INLINE void place_rows(const SparseBuilder *builder, const Buckets *bucke
     }
 }
 
-static HurrayStatus finish_bucket(const SparseBuilder *builder, const Buckets *buckets,
-                                  uint32_t bucket, const BucketCopy *copy, RowScratch *scratch,
-                                  uint64_t *duplicate) {
+/* What threads share while they finish buckets, and what each has of its own. */
+typedef struct Finish {
+    const SparseBuilder *builder;
+    const Buckets *buckets;
+    uint64_t largest; /* entries of a bucket */
+    uint8_t *copies;  /* thread after thread */
+    struct {
+        RowScratch scratch;
+        uint64_t duplicate[2]; /* in the first row that has one; HURRAY_DYNAMIC: none */
+    } threads[HURRAY_MAX_THREADS];
+} Finish;
+
+static HurrayStatus finish_bucket(void *context, uint32_t thread, uint64_t bucket) {
+    Finish *finish = context;
+    const SparseBuilder *builder = finish->builder;
+    const Buckets *buckets = finish->buckets;
     uint64_t all_rows = builder->fields->shape[builder->dimensions[0]];
-    uint64_t row = (uint64_t)bucket << buckets->row_shift, rows = UINT64_C(1) << buckets->row_shift;
+    uint64_t row = bucket << buckets->row_shift, rows = UINT64_C(1) << buckets->row_shift;
     if (rows > all_rows - row) rows = all_rows - row;
     uint64_t begin = bucket == 0 ? 0 : buckets->end[bucket - 1];
     size_t count = (size_t)(buckets->end[bucket] - begin), size = builder->value_bytes;
     uint8_t *pointers = destination(builder, 2) + ((size_t)row + 1) * 8;
-    memcpy(copy->keys, destination(builder, 1) + (size_t)begin * 8, count * 8);
-    memcpy(copy->values, builder->built + (size_t)begin * size, count * size);
-    count_rows(buckets, copy, count, pointers, rows, begin);
-    WITH_VALUE_SIZE(size, place_rows, builder, buckets, copy, count, pointers)
-    return sort_rows(builder, row, row + rows, begin, scratch, duplicate);
+    uint8_t *own = finish->copies + (size_t)finish->largest * thread * (8 + size);
+    const BucketCopy copy = {own, own + (size_t)finish->largest * 8};
+    memcpy(copy.keys, destination(builder, 1) + (size_t)begin * 8, count * 8);
+    memcpy(copy.values, builder->built + (size_t)begin * size, count * size);
+    count_rows(buckets, &copy, count, pointers, rows, begin);
+    WITH_VALUE_SIZE(size, place_rows, builder, buckets, &copy, count, pointers)
+
+    uint64_t duplicate[2] = {HURRAY_DYNAMIC, HURRAY_DYNAMIC};
+    uint64_t *first = finish->threads[thread].duplicate;
+    uint32_t major = builder->dimensions[0];
+    HurrayStatus status =
+        sort_rows(builder, row, row + rows, begin, &finish->threads[thread].scratch, duplicate);
+    if (duplicate[0] == HURRAY_DYNAMIC) return status;
+    /* The others go on: whatever the number of threads, the first row is told. */
+    if (duplicate[major] < first[major]) memcpy(first, duplicate, sizeof duplicate);
+    return HURRAY_OK;
 }
 
 static HurrayStatus finish_buckets(const SparseBuilder *builder, const Buckets *buckets,
                                    uint64_t *duplicate) {
-    uint64_t largest = 1, bytes;
+    Finish finish = {.builder = builder, .buckets = buckets, .largest = 1};
+    uint64_t item = 8 + (uint64_t)builder->value_bytes, bytes;
     size_t size;
     for (uint32_t i = 0; i < buckets->count; i++) {
         uint64_t count = buckets->end[i] - (i == 0 ? 0 : buckets->end[i - 1]);
-        if (count > largest) largest = count;
+        if (count > finish.largest) finish.largest = count;
     }
-    if (!checked_mul_u64(largest, 8 + (uint64_t)builder->value_bytes, &bytes) ||
-        !checked_size(bytes, &size)) {
-        return hri_fail_memory(largest);
+    uint32_t threads = hri_threads_for(builder->layout->sparse.nnz, ENTRIES_PER_THREAD);
+    if (!checked_mul_u64(finish.largest, item * threads, &bytes) || !checked_size(bytes, &size)) {
+        return hri_fail_memory(finish.largest);
     }
-    uint8_t *block = malloc(size);
-    if (block == NULL) return hri_fail_memory(size);
-    BucketCopy copy = {block, block + (size_t)largest * 8};
-    RowScratch scratch = {0};
-    HurrayStatus status = HURRAY_OK;
+    finish.copies = malloc(size);
+    if (finish.copies == NULL) return hri_fail_memory(size);
+    for (uint32_t i = 0; i < threads; i++) {
+        finish.threads[i].duplicate[0] = finish.threads[i].duplicate[1] = HURRAY_DYNAMIC;
+    }
     store_u64(destination(builder, 2), 0);
-    for (uint32_t i = 0; status == HURRAY_OK && i < buckets->count; i++) {
-        status = finish_bucket(builder, buckets, i, &copy, &scratch, duplicate);
+    HurrayStatus status = hri_parallel(buckets->count, threads, finish_bucket, &finish);
+    uint32_t major = builder->dimensions[0];
+    for (uint32_t i = 0; i < threads; i++) {
+        const uint64_t *first = finish.threads[i].duplicate;
+        if (first[major] < duplicate[major])
+            memcpy(duplicate, first, sizeof finish.threads[i].duplicate);
+        free(finish.threads[i].scratch.items);
+        free(finish.threads[i].scratch.values);
     }
-    free(scratch.items);
-    free(scratch.values);
-    free(block);
+    free(finish.copies);
     return status;
 }
 
@@ -486,6 +519,6 @@ HurrayStatus hri_build_compressed(const SparseBuilder *builder, const HurrayByte
     uint64_t duplicate[2] = {HURRAY_DYNAMIC, HURRAY_DYNAMIC};
     status = scatter_sized(builder, buffers, &reader, &buckets);
     if (status == HURRAY_OK) status = finish_buckets(builder, &buckets, duplicate);
-    if (status == HURRAY_OK || duplicate[0] == HURRAY_DYNAMIC) return status;
+    if (status != HURRAY_OK || duplicate[0] == HURRAY_DYNAMIC) return status;
     return name_duplicate(builder, buffers, &reader, duplicate);
 }

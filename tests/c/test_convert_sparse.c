@@ -10,6 +10,7 @@
 
 #include <hurray/address.h>
 #include <hurray/convert_sparse.h>
+#include <hurray/parallel.h>
 #include <hurray/pack.h>
 
 #include "bytes.h"
@@ -790,6 +791,71 @@ static void duplicates_far_apart(void **state) {
     }
 }
 
+/* Of many values, so that threads share the work: whatever their number, the bytes are the same, and so
+ * is what is said of the first of several rows that have an index twice. */
+static void threads_build_as_one_does(void **state) {
+    (void)state;
+    enum {
+        NNZ = 530000,
+        PRIME = 530017 /* i · 48271 modulo PRIME differ */
+    };
+    const uint64_t shape[2] = {9000, 59};
+    const HurrayLayout targets[] = {{.tag = HURRAY_LAYOUT_CSR}, {.tag = HURRAY_LAYOUT_CSC}};
+    uint8_t *values = malloc(NNZ), *indices = malloc(NNZ * 16), *made[2][3];
+    size_t sizes[3] = {NNZ, NNZ * 8, 0};
+    assert_true(values != NULL && indices != NULL);
+    for (uint64_t i = 0; i < NNZ; i++) {
+        uint64_t place = i * 48271 % PRIME;
+        store_u64(indices + i * 16, place % 9000);
+        store_u64(indices + i * 16 + 8, place / 9000);
+        values[i] = (uint8_t)place;
+    }
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_UINT8,
+        .rank = 2,
+        .shape = shape,
+        .layout = {HURRAY_LAYOUT_COO, {.sparse = {.nnz = NNZ}}},
+    };
+    const HurrayBytes buffers[] = {{values, NNZ}, {indices, NNZ * 16}};
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t b = 0; b < 3; b++) {
+            made[i][b] = malloc(NNZ * 8);
+            assert_non_null(made[i][b]);
+        }
+    }
+    for (size_t t = 0; t < 4; t++) {
+        char message[200] = "";
+        sizes[2] = ((size_t)shape[t % 2] + 1) * 8;
+        if (t == 2) {
+            memcpy(indices + 16 * 400000, indices + 16 * 17, 16);
+            memcpy(indices + 16 * 500000, indices + 16 * 23, 16);
+        }
+        for (uint32_t threads = 1; threads < 5; threads++) {
+            HurraySparseConversion *conversion;
+            uint8_t **out = made[threads != 1];
+            hurray_set_max_threads(threads);
+            expect_ok(
+                hurray_sparse_conversion_create(&fields, buffers, &targets[t % 2], &conversion));
+            HurrayStatus status =
+                hurray_sparse_conversion_fill(conversion, (void *const[]){out[0], out[1], out[2]});
+            assert_int_equal(status, t < 2 ? HURRAY_OK : HURRAY_ERR_INVALID_LAYOUT);
+            for (uint32_t b = 0; t < 2 && b < 3; b++) {
+                assert_memory_equal(out[b], made[0][b], sizes[b]);
+            }
+            if (threads == 1) snprintf(message, sizeof message, "%s", hurray_error_message());
+            if (t >= 2) assert_string_equal(hurray_error_message(), message);
+            hurray_sparse_conversion_destroy(&conversion);
+        }
+        for (uint64_t i = 0; t == 0 && i + 1 < 9000; i++) { /* rows end where the next one begins */
+            assert_true(load_u64(made[0][2] + 8 * i) < load_u64(made[0][2] + 8 * i + 8));
+        }
+    }
+    hurray_set_max_threads(0);
+    for (uint32_t i = 0; i < 6; i++) free(made[i / 3][i % 3]);
+    free(values);
+    free(indices);
+}
+
 /* Bytes that change after sizes were told: a tree that grows is noticed before it leaves its room. */
 static void bytes_that_change_on_the_way(void **state) {
     (void)state;
@@ -1109,6 +1175,7 @@ int main(void) {
         cmocka_unit_test(sparse_to_dense),
         cmocka_unit_test(example),
         cmocka_unit_test(duplicates_far_apart),
+        cmocka_unit_test(threads_build_as_one_does),
         cmocka_unit_test(bytes_that_change_on_the_way),
         cmocka_unit_test(coo_faults),
         cmocka_unit_test(compressed_faults),

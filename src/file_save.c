@@ -25,16 +25,22 @@
 
 #include "fail.h"
 #include "io.h"
+#include "write_back.h"
 
 struct HriFileSave {
     HurrayOpenFile file;
-    char *directory; /* absolute */
-    char *temporary; /* absolute; NULL: what is at `target` is written to as it is */
+    bool sync;
+    uint64_t written, begun; /* bytes, and those of them that the disk was told to write */
+    char *directory;         /* absolute */
+    char *temporary;         /* absolute; NULL: what is at `target` is written to as it is */
     char *target;
 };
 
 /* As many symbolic links, one to another, as Linux follows. */
 #define MAX_LINKS 40
+/* Bytes of one call, and those after which the disk is told to write: few enough to keep it busy while
+ * the rest is made and to hear of signals soon, and more than it takes to write well. */
+#define PORTION ((size_t)8 << 20)
 /* Temporary names that may be taken already. */
 #define MAX_ATTEMPTS 100
 
@@ -243,10 +249,11 @@ static HurrayStatus begin(HriFileSave *save, const char *path) {
 }
 
 HurrayStatus hri_file_save_begin(const char *path, bool (*interrupted)(void *context),
-                                 void *context, HriFileSave **out) {
+                                 void *context, bool sync, HriFileSave **out) {
     HriFileSave *save = calloc(1, sizeof *save);
     if (save == NULL) return hri_fail_memory(sizeof *save);
     save->file = (HurrayOpenFile){-1, interrupted, context};
+    save->sync = sync;
     HurrayStatus status = begin(save, path);
     if (status != HURRAY_OK) {
         hri_file_save_abort(&save);
@@ -256,7 +263,25 @@ HurrayStatus hri_file_save_begin(const char *path, bool (*interrupted)(void *con
     return HURRAY_OK;
 }
 
-HurraySink hri_file_save_sink(HriFileSave *save) { return hurray_open_file_sink(&save->file); }
+/* ---- writing ---- */
+
+/* What is left to flush in the end is what one waits for; so most is on its way by then. */
+static void note_written(size_t bytes, void *context) {
+    HriFileSave *save = context;
+    save->written += bytes;
+    uint64_t waiting = save->written - save->begun;
+    if (!save->sync || save->temporary == NULL || waiting < PORTION) return;
+    hri_begin_write_back(save->file.descriptor, save->begun, waiting);
+    save->begun = save->written;
+}
+
+static HurrayStatus write_portions(const HurrayBytes *pieces, uint32_t count, void *context) {
+    HriFileSave *save = context;
+    return hri_open_file_write(&save->file, pieces, count, PORTION,
+                               (HriWritten){note_written, save});
+}
+
+HurraySink hri_file_save_sink(HriFileSave *save) { return (HurraySink){write_portions, save}; }
 
 /* ---- the end ---- */
 
@@ -305,10 +330,10 @@ static HurrayStatus close_file(HriFileSave *save) {
     return refused(errno, "close", save->temporary == NULL ? save->target : save->temporary);
 }
 
-HurrayStatus hri_file_save_commit(HriFileSave **save, bool sync) {
+HurrayStatus hri_file_save_commit(HriFileSave **save) {
     HriFileSave *own = *save;
     HurrayStatus status = HURRAY_OK;
-    if (sync) {
+    if (own->sync) {
         status = sync_to_disk(&own->file, own->temporary == NULL ? own->target : own->temporary);
     }
     /* Flushing may have taken long, and is not cut short by a signal: the last time to ask. */
@@ -327,7 +352,7 @@ HurrayStatus hri_file_save_commit(HriFileSave **save, bool sync) {
             status = hri_fail_io(
                 number, "the finished file is \"%s\": it could not be renamed to \"%s\": %s",
                 own->temporary, own->target, hri_reason(number, reason));
-        } else if (sync) {
+        } else if (own->sync) {
             status = sync_directory(own);
         }
     }

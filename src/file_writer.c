@@ -3,6 +3,9 @@
  *
  * Bytes go to a sink and are forgotten. What is kept is the index, as it will be written, with the
  * place of each entry in it for the table of names and for sorting.
+ *
+ * On their way to the sink tensors become pieces: descriptors in the writer's own memory, data where
+ * it is, zeros between. Small tensors that are added together go out together.
  */
 #include <hurray/file_writer.h>
 
@@ -40,7 +43,7 @@ struct HurrayFileWriter {
     bool sorted_index, index_checksum, checksums, sync;
     uint32_t flags;
     uint32_t alignment;
-    uint64_t position; /* bytes written */
+    uint64_t position; /* bytes written, and bytes gathered below */
     HurrayKeyValues *metadata;
 
     /* The index behind its count, in order of writing. */
@@ -54,17 +57,29 @@ struct HurrayFileWriter {
     HurrayCompositeValidator *validator;
     OpenHead open[HURRAY_MAX_COMPOSITE_DEPTH];
 
-    uint8_t *zeros;      /* u8[alignment], for padding */
-    uint8_t *descriptor; /* of the tensor at hand */
-    size_t descriptor_capacity;
+    uint8_t *zeros; /* u8[alignment], for padding */
+
+    /* What is to be written next: whole tensors, and the one at hand behind them. */
+    HurrayBytes *pieces; /* [PIECES] */
+    uint32_t piece_count;
+    uint64_t gathered;    /* bytes */
+    uint8_t *descriptors; /* of them, one behind the other; pieces point here */
+    size_t descriptors_length, descriptors_capacity;
 };
 
 /* A name, the default one of a member included: its head's, a dot, a number. */
 #define NAME_ROOM (HURRAY_MAX_NAME_LENGTH + 24)
 /* Bytes of a name that an error message shows. */
 #define SHOWN_NAME 64
-/* Paddings before and after, descriptor, and each buffer with padding in front. */
+/* Of one tensor at most: paddings before and after, descriptor, each buffer with padding in front. */
 #define MAX_PIECES (3 + 2 * HURRAY_MAX_BUFFERS)
+/* Pieces and bytes from which on no more is gathered: calls of the system take 256 pieces or so, and
+ * cost nothing beside a megabyte. */
+#define ENOUGH_PIECES 250
+#define ENOUGH_BYTES ((uint64_t)1 << 20)
+#define PIECES (ENOUGH_PIECES + MAX_PIECES)
+/* Bytes that descriptors are given room for at first; there are 50 or so in one gathering. */
+#define DESCRIPTORS_ROOM ((size_t)16 << 10)
 
 static int shown(HriName name) { return name.length < SHOWN_NAME ? (int)name.length : SHOWN_NAME; }
 
@@ -97,6 +112,17 @@ static HurrayStatus write_pieces(HurrayFileWriter *writer, const HurrayBytes *pi
     if (status != HURRAY_OK) return broken(writer, status);
     writer->position += total;
     return HURRAY_OK;
+}
+
+/* Writes what was gathered. */
+static HurrayStatus flush(HurrayFileWriter *writer) {
+    if (writer->piece_count == 0) return HURRAY_OK;
+    HurrayStatus status =
+        writer->sink.write(writer->pieces, writer->piece_count, writer->sink.context);
+    writer->piece_count = 0;
+    writer->gathered = 0;
+    writer->descriptors_length = 0;
+    return status == HURRAY_OK ? status : broken(writer, status);
 }
 
 static HurrayStatus check_state(const HurrayFileWriter *writer) {
@@ -164,7 +190,12 @@ static HurrayStatus prepare(HurrayFileWriter *writer, const HurrayFileWriterOpti
     if (writer->sorted_index) writer->flags |= HRI_FILE_SORTED_INDEX;
     if (writer->index_checksum) writer->flags |= HRI_FILE_HAS_INDEX_CRC32C;
     writer->zeros = calloc(1, writer->alignment);
-    if (writer->zeros == NULL) return hri_fail_memory(writer->alignment);
+    writer->pieces = malloc(PIECES * sizeof *writer->pieces);
+    writer->descriptors = malloc(DESCRIPTORS_ROOM);
+    if (writer->zeros == NULL || writer->pieces == NULL || writer->descriptors == NULL) {
+        return hri_fail_memory(writer->alignment + PIECES * sizeof *writer->pieces);
+    }
+    writer->descriptors_capacity = DESCRIPTORS_ROOM;
     const HurrayCompositeOptions rules = {HURRAY_MAX_COMPOSITE_DEPTH, true};
     return hurray_composite_validator_create(&rules, &writer->validator);
 }
@@ -181,7 +212,7 @@ static HurrayStatus begin(const char *path, const HurraySink *sink,
     status = prepare(writer, options);
     if (status == HURRAY_OK && path != NULL) {
         status = hri_file_save_begin(path, options->interrupted, options->interrupt_context,
-                                     &writer->save);
+                                     writer->sync, &writer->save);
     }
     if (status == HURRAY_OK) {
         writer->sink = path == NULL ? *sink : hri_file_save_sink(writer->save);
@@ -219,7 +250,8 @@ HurrayStatus hurray_file_writer_destroy(HurrayFileWriter **writer) {
     hurray_composite_validator_destroy(&own->validator);
     hurray_key_values_destroy(&own->metadata);
     hri_name_table_clear(&own->names);
-    free(own->descriptor);
+    free(own->descriptors);
+    free(own->pieces);
     free(own->zeros);
     free(own->sums);
     free(own->entries);
@@ -270,11 +302,10 @@ static HurrayStatus check_name(const HurrayFileWriter *writer, HriName name) {
 
 /* ---- one tensor ---- */
 
-/* A descriptor and its buffers on their way into the file. */
+/* A descriptor and its buffers on their way into the file: the last of the writer's pieces. */
 typedef struct Item {
     const HurrayDescriptorFields *fields;
-    HurrayBytes pieces[MAX_PIECES];
-    uint32_t count;
+    uint32_t count;      /* of all pieces, those gathered before among them */
     uint32_t first_data; /* the piece where the data begins */
     uint64_t end;        /* of the pieces, in the file */
     uint64_t descriptor_offset, data_offset, data_length;
@@ -286,44 +317,55 @@ static HurrayStatus too_big(void) {
 }
 
 /* Zeros up to a multiple of `alignment`, which is at most that of the file. */
-static HurrayStatus pad(const HurrayFileWriter *writer, Item *item, uint32_t alignment) {
+static HurrayStatus pad(HurrayFileWriter *writer, Item *item, uint32_t alignment) {
     if (item->end > UINT64_MAX - (alignment - 1)) return too_big();
     uint64_t aligned = hri_file_aligned(item->end, alignment);
     if (aligned == item->end) return HURRAY_OK;
-    item->pieces[item->count++] = (HurrayBytes){writer->zeros, aligned - item->end};
+    writer->pieces[item->count++] = (HurrayBytes){writer->zeros, aligned - item->end};
     item->end = aligned;
     return HURRAY_OK;
 }
 
-static HurrayStatus put(Item *item, const uint8_t *bytes, uint64_t size) {
+static HurrayStatus put(HurrayFileWriter *writer, Item *item, const uint8_t *bytes, uint64_t size) {
     if (!checked_add_u64(item->end, size, &item->end)) return too_big();
-    if (size != 0) item->pieces[item->count++] = (HurrayBytes){bytes, size};
+    if (size != 0) writer->pieces[item->count++] = (HurrayBytes){bytes, size};
     return HURRAY_OK;
 }
 
-/* Encodes into the writer's own memory, and puts it in front. */
-static HurrayStatus put_descriptor(HurrayFileWriter *writer, Item *item) {
-    uint64_t size;
-    HurrayStatus status = hurray_descriptor_encoded_size(item->fields, &size);
+/* Encodes behind the other descriptors. Where there is no room, they are written first. */
+static HurrayStatus encode(HurrayFileWriter *writer, const HurrayDescriptorFields *fields,
+                           uintptr_t *out_length) {
+    size_t used = writer->descriptors_length;
+    HurrayStatus status = hurray_descriptor_encode(fields, writer->descriptors + used,
+                                                   writer->descriptors_capacity - used, out_length);
+    if (status != HURRAY_ERR_BUFFER_TOO_SMALL) return status;
+    status = flush(writer);
+    uint64_t size = 0;
+    if (status == HURRAY_OK) status = hurray_descriptor_encoded_size(fields, &size);
     if (status != HURRAY_OK) return status;
     size_t needed;
     if (!checked_size(size, &needed)) return hri_fail_memory(size);
-    if (needed > writer->descriptor_capacity) {
-        status = grow(&writer->descriptor, 1, needed, 0);
+    if (needed > writer->descriptors_capacity) {
+        status = grow(&writer->descriptors, 1, needed, 0);
         if (status != HURRAY_OK) return status;
-        writer->descriptor_capacity = needed;
+        writer->descriptors_capacity = needed;
     }
+    return hurray_descriptor_encode(fields, writer->descriptors, writer->descriptors_capacity,
+                                    out_length);
+}
+
+static HurrayStatus put_descriptor(HurrayFileWriter *writer, Item *item) {
     uintptr_t length;
-    status = hurray_descriptor_encode(item->fields, writer->descriptor, needed, &length);
+    HurrayStatus status = encode(writer, item->fields, &length);
     if (status != HURRAY_OK) return status;
+    item->count = writer->piece_count;
     item->descriptor_length = (uint32_t)length;
     item->descriptor_offset = item->end;
-    return put(item, writer->descriptor, length);
+    return put(writer, item, writer->descriptors + writer->descriptors_length, length);
 }
 
 /* All pieces of a tensor, or of a head when `tensor` is NULL. */
 static HurrayStatus lay_out(HurrayFileWriter *writer, Item *item, const HurrayTensor *tensor) {
-    item->count = 0;
     item->end = writer->position;
     HurrayStatus status = put_descriptor(writer, item);
     if (status != HURRAY_OK) return status;
@@ -336,7 +378,7 @@ static HurrayStatus lay_out(HurrayFileWriter *writer, Item *item, const HurrayTe
             item->data_offset = item->end;
             item->first_data = item->count;
         }
-        if (status == HURRAY_OK) status = put(item, info->data, info->byte_size);
+        if (status == HURRAY_OK) status = put(writer, item, info->data, info->byte_size);
         if (status != HURRAY_OK) return status;
     }
     item->data_length = item->end - item->data_offset;
@@ -344,15 +386,15 @@ static HurrayStatus lay_out(HurrayFileWriter *writer, Item *item, const HurrayTe
 }
 
 /* CRC-32C of the data region, before the padding behind it is put there. */
-static uint32_t data_checksum(const Item *item) {
+static uint32_t data_checksum(const HurrayFileWriter *writer, const Item *item) {
     uint32_t sum = 0;
     for (uint32_t i = item->first_data; i < item->count; i++) {
-        sum = hurray_crc32c(sum, item->pieces[i].data, (size_t)item->pieces[i].size);
+        sum = hurray_crc32c(sum, writer->pieces[i].data, (size_t)writer->pieces[i].size);
     }
     return sum;
 }
 
-/* Room for one more entry, so that nothing can fail once the bytes are out. */
+/* Room for one more entry, so that nothing can fail once the bytes are on their way. */
 static HurrayStatus reserve_entry(HurrayFileWriter *writer, size_t name_length) {
     HurrayStatus status = hri_name_table_reserve(&writer->names, 1);
     size_t length = writer->index_length, added = HRI_INDEX_ENTRY_SIZE + name_length;
@@ -408,43 +450,88 @@ static HurrayStatus check_composite(HurrayFileWriter *writer,
     return HURRAY_OK;
 }
 
-static HurrayStatus add_named(HurrayFileWriter *writer, HriName name, Item *item,
-                              const HurrayTensor *tensor) {
+/* The item is complete: it and its entry are the writer's. */
+static void accept(HurrayFileWriter *writer, HriName name, const Item *item, uint32_t sum) {
+    add_entry(writer, name, item, sum);
+    writer->gathered += item->end - writer->position;
+    writer->position = item->end;
+    writer->piece_count = item->count;
+    writer->descriptors_length += item->descriptor_length;
+}
+
+/* Gathers a tensor or a head; what is refused leaves what was gathered as it is. */
+static HurrayStatus gather_named(HurrayFileWriter *writer, HriName name,
+                                 const HurrayDescriptorFields *fields, const HurrayTensor *tensor) {
+    Item item = {.fields = fields};
     HurrayStatus status = check_name(writer, name);
-    if (status == HURRAY_OK) status = lay_out(writer, item, tensor);
+    if (status == HURRAY_OK) status = lay_out(writer, &item, tensor);
     if (status != HURRAY_OK) return status;
-    uint32_t sum = writer->checksums ? data_checksum(item) : 0;
+    uint32_t sum = writer->checksums ? data_checksum(writer, &item) : 0;
     /* What follows a tensor stands at a multiple of 8, and so does the next one. */
-    status = pad(writer, item, HRI_FILE_SECTION_ALIGNMENT);
+    status = pad(writer, &item, HRI_FILE_SECTION_ALIGNMENT);
     if (status == HURRAY_OK) status = reserve_entry(writer, name.length);
-    if (status == HURRAY_OK) status = check_composite(writer, item->fields);
-    if (status == HURRAY_OK) status = write_pieces(writer, item->pieces, item->count);
-    if (status == HURRAY_OK) add_entry(writer, name, item, sum);
+    if (status == HURRAY_OK) status = check_composite(writer, fields);
+    if (status == HURRAY_OK) accept(writer, name, &item, sum);
     return status;
 }
 
-static HurrayStatus add(HurrayFileWriter *writer, const char *name, size_t name_length,
-                        const HurrayDescriptorFields *fields, const HurrayTensor *tensor) {
-    Item item = {.fields = fields};
-    HurrayStatus status = check_state(writer);
-    if (status != HURRAY_OK) return status;
-    if (name != NULL) return add_named(writer, (HriName){name, name_length}, &item, tensor);
+static HurrayStatus gather(HurrayFileWriter *writer, const char *name, size_t name_length,
+                           const HurrayDescriptorFields *fields, const HurrayTensor *tensor) {
+    if (name != NULL) return gather_named(writer, (HriName){name, name_length}, fields, tensor);
     char *room = malloc(NAME_ROOM);
     if (room == NULL) return hri_fail_memory(NAME_ROOM);
     HriName made = {NULL, 0};
-    status = default_name(writer, room, &made);
-    if (status == HURRAY_OK) status = add_named(writer, made, &item, tensor);
+    HurrayStatus status = default_name(writer, room, &made);
+    if (status == HURRAY_OK) status = gather_named(writer, made, fields, tensor);
     free(room);
+    return status;
+}
+
+static HurrayStatus gather_tensor(HurrayFileWriter *writer, const HurrayFileItem *item) {
+    if (item->tensor == NULL) return hri_fail_null("tensor");
+    HurrayStatus status = hurray_tensor_check_readable(item->tensor, true);
+    if (status != HURRAY_OK) return status;
+    return gather(writer, item->name, item->name_length, hurray_tensor_fields(item->tensor),
+                  item->tensor);
+}
+
+static bool is_enough(const HurrayFileWriter *writer) {
+    return writer->piece_count >= ENOUGH_PIECES || writer->gathered >= ENOUGH_BYTES;
+}
+
+/* After a refusal: writes what came before it, and says it again, since writing may have called
+ * whoever says something else. */
+static HurrayStatus flush_refused(HurrayFileWriter *writer, HurrayStatus refused) {
+    if (writer->piece_count == 0 || writer->state != WRITING) return refused;
+    char message[512];
+    snprintf(message, sizeof message, "%s", hurray_error_message());
+    HurrayStatus status = flush(writer);
+    return status == HURRAY_OK ? hri_fail(refused, "%s", message) : status;
+}
+
+HurrayStatus hurray_file_writer_add_many(HurrayFileWriter *writer, const HurrayFileItem *items,
+                                         size_t count, size_t *out_added) {
+    if (writer == NULL) return hri_fail_null("writer");
+    if (out_added == NULL) return hri_fail_null("out_added");
+    if (items == NULL && count != 0) return hri_fail_null("items");
+    size_t added = 0;
+    HurrayStatus status = check_state(writer);
+    if (status == HURRAY_OK) {
+        for (; added < count && status == HURRAY_OK; added += status == HURRAY_OK) {
+            if (is_enough(writer)) status = flush(writer);
+            if (status == HURRAY_OK) status = gather_tensor(writer, &items[added]);
+        }
+        status = status == HURRAY_OK ? flush(writer) : flush_refused(writer, status);
+    }
+    *out_added = added;
     return status;
 }
 
 HurrayStatus hurray_file_writer_add(HurrayFileWriter *writer, const char *name, size_t name_length,
                                     const HurrayTensor *tensor) {
-    if (writer == NULL) return hri_fail_null("writer");
-    if (tensor == NULL) return hri_fail_null("tensor");
-    HurrayStatus status = hurray_tensor_check_readable(tensor, true);
-    if (status != HURRAY_OK) return status;
-    return add(writer, name, name_length, hurray_tensor_fields(tensor), tensor);
+    const HurrayFileItem item = {name, name_length, tensor};
+    size_t added;
+    return hurray_file_writer_add_many(writer, &item, 1, &added);
 }
 
 HurrayStatus hurray_file_writer_add_head(HurrayFileWriter *writer, const char *name,
@@ -456,7 +543,9 @@ HurrayStatus hurray_file_writer_add_head(HurrayFileWriter *writer, const char *n
                         "layout 0x%02X with %u buffers is no head of a composite", head->layout.tag,
                         head->buffer_count);
     }
-    return add(writer, name, name_length, head, NULL);
+    HurrayStatus status = check_state(writer);
+    if (status == HURRAY_OK) status = gather(writer, name, name_length, head, NULL);
+    return status == HURRAY_OK ? flush(writer) : status;
 }
 
 HurrayStatus hurray_file_writer_add_metadata(HurrayFileWriter *writer,
@@ -586,7 +675,7 @@ HurrayStatus hurray_file_writer_finish(HurrayFileWriter *writer) {
     if (status != HURRAY_OK) return status;
     status = write_end(writer);
     if (status != HURRAY_OK) return broken(writer, status);
-    if (writer->save != NULL) status = hri_file_save_commit(&writer->save, writer->sync);
+    if (writer->save != NULL) status = hri_file_save_commit(&writer->save);
     writer->state = status == HURRAY_OK ? FINISHED : BROKEN;
     return status;
 }

@@ -81,9 +81,8 @@ typedef struct Progress {
     uint64_t done;
 } Progress;
 
-/* The pieces of the next call, and their bytes; how many. */
-static int gather(const Progress *progress, struct iovec *call, size_t *bytes) {
-    size_t room = MAX_CALL_BYTES;
+/* The pieces of the next call, of at most `room` bytes; how many. */
+static int gather(const Progress *progress, struct iovec *call, size_t room) {
     uint64_t done = progress->done;
     int used = 0;
     for (uint32_t i = progress->next; i < progress->count && room > 0; i++, done = 0) {
@@ -96,7 +95,6 @@ static int gather(const Progress *progress, struct iovec *call, size_t *bytes) {
         call[used++].iov_len = length;
         room -= length;
     }
-    *bytes = MAX_CALL_BYTES - room;
     return used;
 }
 
@@ -121,19 +119,19 @@ static HurrayStatus check_pieces(const HurrayBytes *pieces, uint32_t count) {
     return HURRAY_OK;
 }
 
-HurrayStatus hurray_open_file_write(const HurrayOpenFile *file, const HurrayBytes *pieces,
-                                    uint32_t count) {
+HurrayStatus hri_open_file_write(const HurrayOpenFile *file, const HurrayBytes *pieces,
+                                 uint32_t count, size_t most, HriWritten written) {
     if (file == NULL) return hri_fail_null("file");
     HurrayStatus status = check_pieces(pieces, count);
     if (status != HURRAY_OK) return status;
     struct iovec call[MAX_CALL_PIECES];
     Progress progress = {.pieces = pieces, .count = count};
-    size_t bytes;
     int used;
-    while ((used = gather(&progress, call, &bytes)) > 0) {
-        ssize_t written = writev(file->descriptor, call, used);
-        if (written > 0) {
-            advance(&progress, (size_t)written);
+    while ((used = gather(&progress, call, most)) > 0) {
+        ssize_t bytes = writev(file->descriptor, call, used);
+        if (bytes > 0) {
+            advance(&progress, (size_t)bytes);
+            if (written.tell != NULL) written.tell((size_t)bytes, written.context);
             /* A signal may have come during the call, cutting it short or not; the next call would
              * not say. */
             if (progress.next < count) {
@@ -141,11 +139,16 @@ HurrayStatus hurray_open_file_write(const HurrayOpenFile *file, const HurrayByte
             }
         } else {
             /* No bytes and no error is nothing that POSIX knows of; trying on might take for ever. */
-            status = recover(file, written == 0 ? EIO : errno, POLLOUT, "write to");
+            status = recover(file, bytes == 0 ? EIO : errno, POLLOUT, "write to");
         }
         if (status != HURRAY_OK) return status;
     }
     return HURRAY_OK;
+}
+
+HurrayStatus hurray_open_file_write(const HurrayOpenFile *file, const HurrayBytes *pieces,
+                                    uint32_t count) {
+    return hri_open_file_write(file, pieces, count, MAX_CALL_BYTES, (HriWritten){NULL, NULL});
 }
 
 /* ---- reading ---- */

@@ -17,4 +17,14 @@ const char *hri_reason(int number, char *text);
 /* After EINTR: HURRAY_OK to try again, HURRAY_ERR_INTERRUPTED when the caller wants no more. */
 HurrayStatus hri_interrupted(bool (*interrupted)(void *context), void *context, const char *what);
 
+/* Told of each call that has written, in order. `tell` NULL: nobody is. */
+typedef struct HriWritten {
+    void (*tell)(size_t bytes, void *context);
+    void *context;
+} HriWritten;
+
+/* As hurray_open_file_write, with at most `most` bytes to a call. */
+HurrayStatus hri_open_file_write(const HurrayOpenFile *file, const HurrayBytes *pieces,
+                                 uint32_t count, size_t most, HriWritten written);
+
 #endif

@@ -9,7 +9,8 @@
  *
  * On a path the file is written under a temporary name beside it, flushed to the disk and renamed
  * when it is finished, so that the old file is whole until the new one is, and nothing is left of
- * one that failed.
+ * one that failed. Where the system can, the disk begins to write while the file is being made, so
+ * that little is left to flush in the end.
  *
  * A composite is its head, then its members, in the order of hurray_composite_validator.
  */
@@ -49,7 +50,7 @@ typedef struct HurrayFileWriterOptions {
      * NULL or empty: no KV section. */
     const HurrayKeyValues *metadata;
     bool no_sync; /* on a path: rename without waiting for the disk */
-    /* On a path: see HurrayOpenFile. */
+    /* On a path: see HurrayOpenFile; called every 8 MiB. */
     bool (*interrupted)(void *context);
     void *interrupt_context;
 } HurrayFileWriterOptions;
@@ -78,6 +79,20 @@ HURRAY_API HurrayStatus hurray_file_writer_create(const HurraySink *sink,
  */
 HURRAY_API HurrayStatus hurray_file_writer_add(HurrayFileWriter *writer, const char *name,
                                                size_t name_length, const HurrayTensor *tensor);
+/* One of many tensors: arguments of hurray_file_writer_add. */
+typedef struct HurrayFileItem {
+    const char *name;
+    size_t name_length;
+    const HurrayTensor *tensor;
+} HurrayFileItem;
+/*
+ * Writes `count` tensors as hurray_file_writer_add does one after another, small ones in common calls
+ * of the sink. Ends at the first that is refused; `*out_added`, also then, is how many came before it
+ * and are written. After a failure of the sink it tells nothing.
+ */
+HURRAY_API HurrayStatus hurray_file_writer_add_many(HurrayFileWriter *writer,
+                                                    const HurrayFileItem *items, size_t count,
+                                                    size_t *out_added);
 /* Writes the head of a composite; its members are to follow. */
 HURRAY_API HurrayStatus hurray_file_writer_add_head(HurrayFileWriter *writer, const char *name,
                                                     size_t name_length,

@@ -48,6 +48,9 @@ _T = TypeVar("_T")
 
 # Bytes that are loaded between two calls of a progress callback.
 _PROGRESS_BYTES = 64 << 20
+# Tensors, and bytes of them, that are written in one call: so many may be copies, of what is not aligned.
+_BATCH = 256
+_BATCH_BYTES = 1 << 20
 
 
 # ---- sources ----
@@ -217,6 +220,16 @@ def _check_item(name: object, value: Any) -> None:
         )
 
 
+def _batches(sizes: list[int], limit: int) -> Iterator[slice]:
+    """Runs of items that go to the writer in one call: small ones, about `limit` bytes together."""
+    start = size = 0
+    for end, more in enumerate(sizes, 1):
+        size += more
+        if size >= limit or end - start == _BATCH or end == len(sizes):
+            yield slice(start, end)
+            start, size = end, 0
+
+
 def _as_item(name: str, value: Any) -> Tensor | Composite:
     if isinstance(value, (Tensor, Composite)):
         return value
@@ -275,15 +288,20 @@ def save(
         _check_item(name, value)
     if isinstance(path, str) and "://" in path:
         raise UnsupportedError(f"{path!r} is a URL; files are saved to paths only")
-    total = sum(_size(value) for _, value in items)
+    sizes = [_size(value) for _, value in items]
+    total = sum(sizes)
     tell, finish = _progress(progress, total, "save")
     try:
         writer = _FileWriter(
             path, kv=kv, alignment=alignment, sorted_index=sorted_index, checksums=checksums
         )
         try:
-            for name, value in items:
-                done = writer.add(name, _as_item(name, value))
+            for run in _batches(sizes, _BATCH_BYTES if tell is None else 0):
+                names = tuple(name for name, _ in items[run])
+                # No variable for these: or copies would be in memory while the next ones are made.
+                done = writer.add_many(
+                    names, tuple(_as_item(name, value) for name, value in items[run])
+                )
                 if tell is not None:
                     tell(min(done, total), total)
             if tell is not None:  # while there still is a way back

@@ -149,27 +149,101 @@ static bool begin(CoreState *state, WriterObject *writer) {
     return false;
 }
 
+/* Items and their names; what was read of them without exceptions is what the library is given. */
+typedef struct Batch {
+    size_t count;
+    PyObject *const *names; /* [count], as is the rest */
+    PyObject *const *items;
+    HurrayFileItem *arguments; /* tensor NULL: a composite */
+} Batch;
+
+static bool read_item(CoreState *state, PyObject *name, PyObject *item, HurrayFileItem *out) {
+    Py_ssize_t length;
+    if (!PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "a name is %.200s; expected str", Py_TYPE(name)->tp_name);
+        return false;
+    }
+    bool is_tensor = tensor_check(state, item);
+    if (!is_tensor && !composite_check(state, item)) {
+        PyErr_Format(PyExc_TypeError, "%R is %.200s; expected a Tensor or a Composite", name,
+                     Py_TYPE(item)->tp_name);
+        return false;
+    }
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    *out = (HurrayFileItem){text, (size_t)length, is_tensor ? tensor_of(item) : NULL};
+    return text != NULL;
+}
+
+/* Without the GIL: runs of tensors at once, composites one by one. `out_added` items came before one
+ * that is refused. */
+static HurrayStatus add_batch(CoreState *state, HurrayFileWriter *writer, const Batch *batch,
+                              size_t *out_added) {
+    HurrayStatus status = HURRAY_OK;
+    size_t done = 0;
+    while (done < batch->count && status == HURRAY_OK) {
+        const HurrayFileItem *first = &batch->arguments[done];
+        size_t run = 0, added = 0;
+        while (done + run < batch->count && first[run].tensor != NULL) run++;
+        if (run != 0) {
+            status = hurray_file_writer_add_many(writer, first, run, &added);
+        } else {
+            status = add_item(state, writer, (Name){first->name, first->name_length},
+                              batch->items[done]);
+            added = status == HURRAY_OK;
+        }
+        done += added;
+    }
+    *out_added = done;
+    return status;
+}
+
+static PyObject *write_batch(CoreState *state, WriterObject *writer, const Batch *batch) {
+    size_t added = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (!read_item(state, batch->names[i], batch->items[i], &batch->arguments[i])) return NULL;
+    }
+    if (!begin(state, writer)) return NULL;
+    writer->saved = PyEval_SaveThread();
+    HurrayStatus status = add_batch(state, writer->writer, batch, &added);
+    PyEval_RestoreThread(writer->saved);
+    writer->busy = false;
+    if (status != HURRAY_OK) {
+        return raise_for_name(state, status, writer->path, batch->names[added]);
+    }
+    return PyLong_FromUnsignedLongLong(hurray_file_writer_position(writer->writer));
+}
+
 PyDoc_STRVAR(add_doc, "add($self, name, item, /)\n--\n\n"
                       "int: bytes of the file so far, with a Tensor or Composite added.");
 
 static PyObject *writer_add(PyObject *self, PyObject *args) {
-    CoreState *state = core_state_of(self);
-    WriterObject *writer = writer_of(self);
     PyObject *name, *item;
-    Py_ssize_t length;
+    HurrayFileItem argument;
     if (!PyArg_ParseTuple(args, "UO:add", &name, &item)) return NULL;
-    if (!tensor_check(state, item) && !composite_check(state, item)) {
-        return PyErr_Format(PyExc_TypeError, "%R is %.200s; expected a Tensor or a Composite", name,
-                            Py_TYPE(item)->tp_name);
+    const Batch batch = {1, &name, &item, &argument};
+    return write_batch(core_state_of(self), writer_of(self), &batch);
+}
+
+PyDoc_STRVAR(add_many_doc, "add_many($self, names, items, /)\n--\n\n"
+                           "int: the same for a tuple of items; small ones are written together.");
+
+static PyObject *writer_add_many(PyObject *self, PyObject *args) {
+    PyObject *names, *items;
+    if (!PyArg_ParseTuple(args, "O!O!:add_many", &PyTuple_Type, &names, &PyTuple_Type, &items)) {
+        return NULL;
     }
-    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
-    if (text == NULL || !begin(state, writer)) return NULL;
-    writer->saved = PyEval_SaveThread();
-    HurrayStatus status = add_item(state, writer->writer, (Name){text, (size_t)length}, item);
-    PyEval_RestoreThread(writer->saved);
-    writer->busy = false;
-    if (status != HURRAY_OK) return raise_for_name(state, status, writer->path, name);
-    return PyLong_FromUnsignedLongLong(hurray_file_writer_position(writer->writer));
+    size_t count = (size_t)PyTuple_GET_SIZE(items);
+    if (PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(items)) {
+        return PyErr_Format(PyExc_ValueError, "%zd names of %zd items", PyTuple_GET_SIZE(names),
+                            PyTuple_GET_SIZE(items));
+    }
+    HurrayFileItem *arguments = PyMem_New(HurrayFileItem, count + 1);
+    if (arguments == NULL) return PyErr_NoMemory();
+    const Batch batch = {count, PySequence_Fast_ITEMS(names), PySequence_Fast_ITEMS(items),
+                         arguments};
+    PyObject *position = write_batch(core_state_of(self), writer_of(self), &batch);
+    PyMem_Free(arguments);
+    return position;
 }
 
 PyDoc_STRVAR(finish_doc, "finish($self, /)\n--\n\n"
@@ -201,6 +275,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused) {
 
 static PyMethodDef writer_methods[] = {
     {"add", writer_add, METH_VARARGS, add_doc},
+    {"add_many", writer_add_many, METH_VARARGS, add_many_doc},
     {"finish", writer_finish, METH_NOARGS, finish_doc},
     {"abandon", writer_abandon, METH_NOARGS, abandon_doc},
     {NULL, NULL, 0, NULL},

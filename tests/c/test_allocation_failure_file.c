@@ -86,6 +86,14 @@ static HurrayStatus write_items(HurrayFileWriter *writer) {
         status = add_tensor(writer, name, i % 2 ? bytes_tensor : csr_tensor);
         if (status != HURRAY_OK) assert_true(hurray_file_writer_position(writer) == position);
     }
+    HurrayFileItem many[8];
+    for (int i = 0; i < 8; i++) {
+        static const char names[] = "abcdefgh";
+        many[i] = (HurrayFileItem){&names[i], 1, i % 2 ? bytes_tensor : csr_tensor};
+    }
+    size_t added = 0;
+    if (status == HURRAY_OK) status = hurray_file_writer_add_many(writer, many, 8, &added);
+    assert_int_equal(added == 8, status == HURRAY_OK);
     if (status == HURRAY_OK) status = add_head(writer, "head", 2);
     if (status == HURRAY_OK) status = add_tensor(writer, NULL, bytes_tensor);
     if (status == HURRAY_OK) status = add_tensor(writer, NULL, csr_tensor);

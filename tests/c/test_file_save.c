@@ -112,6 +112,23 @@ int __wrap_fchmod(int descriptor, mode_t mode) {
     return fails("fchmod") ? -1 : __real_fchmod(descriptor, mode);
 }
 
+/* What the disk was told to write ahead of fsync: so many bytes from the beginning, in so many calls. */
+static uint64_t ahead;
+static int ahead_calls;
+#ifdef SYNC_FILE_RANGE_WRITE
+int __wrap_sync_file_range(int descriptor, off_t offset, off_t size, unsigned flags);
+int __wrap_sync_file_range(int descriptor, off_t offset, off_t size, unsigned flags) {
+    (void)descriptor;
+    /* Waiting would take errors away that fsync has to tell. */
+    assert_int_equal(flags, SYNC_FILE_RANGE_WRITE);
+    assert_true((uint64_t)offset == ahead);
+    ahead += (uint64_t)size;
+    ahead_calls++;
+    errno = EIO; /* nobody cares */
+    return -1;
+}
+#endif
+
 /* ---- a directory ---- */
 
 static char directory[PATH_MAX];
@@ -366,6 +383,55 @@ static void interrupted_calls(void **state) {
     }
 }
 
+#define MIB ((uint64_t)1 << 20)
+
+static HurrayStatus save_much(const HurrayFileWriterOptions *options) {
+    uint8_t *zeros = hurray_aligned_alloc(30 * MIB, 64, true);
+    HurrayTensor *small = make_bytes_tensor(zeros, 3 * MIB),
+                 *large = make_bytes_tensor(zeros, 30 * MIB);
+    HurrayFileWriter *writer = NULL;
+    ahead = 0;
+    ahead_calls = go_ons = 0;
+    HurrayStatus status = hurray_file_writer_open(in_directory("much"), options, &writer);
+    for (int i = 0; status == HURRAY_OK && i < 7; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+        status = add_tensor(writer, name, i == 3 ? large : small);
+    }
+    if (status == HURRAY_OK) status = hurray_file_writer_finish(writer);
+    assert_int_equal(hurray_file_writer_destroy(&writer), HURRAY_OK);
+    hurray_tensor_release(large);
+    hurray_tensor_release(small);
+    hurray_aligned_free(zeros);
+    return status;
+}
+
+/* Of 48 MiB the disk is told from 8 MiB to 8 MiB, all but the rest; and signals are heard as often. */
+static void begun_before_the_end(void **state) {
+    (void)state;
+    const HurrayFileWriterOptions on = {.interrupted = go_on};
+    const HurrayFileWriterOptions no_sync = {.no_sync = true};
+    expect_ok(save_much(&on));
+    assert_true(go_ons >= 3); /* within the large one */
+#ifdef SYNC_FILE_RANGE_WRITE
+    assert_true(ahead > 38 * MIB && ahead < 49 * MIB && ahead_calls >= 4 && ahead_calls <= 6);
+#endif
+    expect_ok(save_much(&no_sync));
+    assert_int_equal(ahead_calls, 0);
+    assert_int_equal(empty_directory(), 1);
+}
+
+static bool give_up_at_the_second(void *context) { return ++*(int *)context < 2; }
+
+static void interrupted_in_a_large_tensor(void **state) {
+    (void)state;
+    int asked = 0;
+    const HurrayFileWriterOptions options = {.interrupted = give_up_at_the_second,
+                                             .interrupt_context = &asked};
+    assert_int_equal(save_much(&options), HURRAY_ERR_INTERRUPTED);
+    assert_int_equal(asked, 2);
+    assert_int_equal(empty_directory(), 0);
+}
+
 static void short_writes(void **state) {
     (void)state;
     const char *path = in_directory("file");
@@ -564,6 +630,8 @@ int main(void) {
         cmocka_unit_test(every_call_fails_without_old_file),
         cmocka_unit_test(interrupted_before_the_renaming),
         cmocka_unit_test(interrupted_calls),
+        cmocka_unit_test(begun_before_the_end),
+        cmocka_unit_test(interrupted_in_a_large_tensor),
         cmocka_unit_test(short_writes),
         cmocka_unit_test(killed_at_every_call),
         cmocka_unit_test(given_up),

@@ -489,6 +489,195 @@ static void failing_sinks(void **state) {
     }
 }
 
+/* ---- many at once ---- */
+
+#define MANY 1000
+
+/* uint8[1, 1, …] of 64 dimensions: a descriptor of more than 512 bytes. */
+static HurrayTensor *make_tensor_of_many_dimensions(void) {
+    uint64_t shape[HURRAY_MAX_RANK];
+    HurrayBuffer *buffer = make_buffer(tensor_bytes, 1);
+    HurrayTensor *tensor = NULL;
+    for (size_t i = 0; i < HURRAY_MAX_RANK; i++) shape[i] = 1;
+    const HurrayDescriptorFields fields = {.type_tag = HURRAY_TYPE_UINT8,
+                                           .rank = HURRAY_MAX_RANK,
+                                           .shape = shape,
+                                           .layout = {HURRAY_LAYOUT_ROW_MAJOR, {NULL}},
+                                           .buffer_count = 1};
+    expect_ok(hurray_tensor_create(&fields, &buffer, &tensor));
+    return tensor;
+}
+
+/* uint8[1] of a private layout with 40,000 bytes of its own: a descriptor as long. */
+static HurrayTensor *make_tensor_of_long_descriptor(void) {
+    static const uint8_t data[40000] = {7, 8, 9};
+    static const uint64_t shape[1] = {1};
+    HurrayBuffer *buffer = make_buffer(tensor_bytes, 1);
+    HurrayTensor *tensor = NULL;
+    HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_UINT8, .rank = 1, .shape = shape, .buffer_count = 1};
+    fields.layout.tag = HURRAY_LAYOUT_PRIVATE_FIRST;
+    fields.layout.extension.extension_layout_id = 1;
+    fields.layout.extension.extension_data = data;
+    fields.layout.extension.extension_data_length = sizeof data;
+    expect_ok(hurray_tensor_create(&fields, &buffer, &tensor));
+    return tensor;
+}
+
+typedef struct Many {
+    HurrayTensor *kinds[5];
+    char names[MANY][16];
+    HurrayFileItem items[MANY];
+} Many;
+
+/* All kinds mixed: small ones, empty ones, of several buffers, with long descriptors. */
+static void make_many(Many *many) {
+    fill_tensor_bytes();
+    many->kinds[0] = make_bytes_tensor(tensor_bytes, 100);
+    many->kinds[1] = make_csr_tensor(5);
+    many->kinds[2] = make_bytes_tensor(NULL, 0);
+    many->kinds[3] = make_tensor_of_many_dimensions();
+    many->kinds[4] = make_tensor_of_long_descriptor();
+    for (size_t i = 0; i < MANY; i++) {
+        int length = snprintf(many->names[i], sizeof many->names[i], "t%zu", i);
+        /* Runs of each kind, then a mixture. */
+        size_t kind = i < MANY / 2 ? i * 10 / MANY : i % 7 % 5;
+        many->items[i] = (HurrayFileItem){many->names[i], (size_t)length, many->kinds[kind]};
+    }
+}
+
+static void release_many(Many *many) {
+    for (size_t i = 0; i < 5; i++) hurray_tensor_release(many->kinds[i]);
+}
+
+static void add_one_by_one(HurrayFileWriter *writer, const Many *many, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const HurrayFileItem *item = &many->items[i];
+        expect_ok(hurray_file_writer_add(writer, item->name, item->name_length, item->tensor));
+    }
+}
+
+static void expect_same(HurrayMemoryFile *one, HurrayMemoryFile *other) {
+    assert_int_equal(one->size, other->size);
+    assert_memory_equal(one->bytes, other->bytes, one->size);
+    hurray_aligned_free(one->bytes);
+    hurray_aligned_free(other->bytes);
+}
+
+/* The same bytes as one by one, in fewer calls. */
+static void many_at_once(void **state) {
+    (void)state;
+    static Many many;
+    const HurrayFileWriterOptions options = {.checksums = true};
+    HurrayMemoryFile expected, memory = {NULL, 0, 0};
+    make_many(&many);
+    HurrayFileWriter *writer = begin(&expected, &options);
+    add_one_by_one(writer, &many, MANY);
+    expect_ok(hurray_file_writer_finish(writer));
+    expect_ok(hurray_file_writer_destroy(&writer));
+
+    Failing context = {hurray_memory_sink(&memory), 0, -1};
+    const HurraySink sink = {failing_write, &context};
+    size_t added = 0;
+    expect_ok(hurray_file_writer_create(&sink, &options, &writer));
+    expect_ok(hurray_file_writer_add_many(writer, NULL, 0, &added));
+    assert_int_equal(context.writes, 1); /* the header */
+    expect_ok(hurray_file_writer_add_many(writer, many.items, 100, &added));
+    assert_int_equal(added, 100);
+    assert_true(context.writes <= 1 + 4);
+    assert_int_equal(hurray_file_writer_position(writer), memory.size);
+    expect_ok(hurray_file_writer_add_many(writer, many.items + 100, MANY - 100, &added));
+    assert_int_equal(added, MANY - 100);
+    assert_int_equal(hurray_file_writer_position(writer), memory.size);
+    assert_true(context.writes < MANY / 2);
+    expect_ok(hurray_file_writer_finish(writer));
+    expect_ok(hurray_file_writer_destroy(&writer));
+    expect_same(&expected, &memory);
+    release_many(&many);
+}
+
+/* What comes before one that is refused is written; the writer goes on. */
+static void one_of_many_refused(void **state) {
+    (void)state;
+    static Many many;
+    make_many(&many);
+    for (size_t refused = 0; refused < 150; refused += refused < 5 ? 1 : 29) {
+        HurrayMemoryFile expected, memory;
+        HurrayFileWriter *writer = begin(&expected, NULL);
+        add_one_by_one(writer, &many, refused);
+        expect_ok(hurray_file_writer_finish(writer));
+        expect_ok(hurray_file_writer_destroy(&writer));
+
+        writer = begin(&memory, NULL);
+        size_t added = MANY;
+        HurrayFileItem kept = many.items[refused];
+        many.items[refused].name_length = 0;
+        expect_failure(HURRAY_ERR_INVALID_ARGUMENT,
+                       hurray_file_writer_add_many(writer, many.items, MANY, &added));
+        expect_message("a name has 0 bytes");
+        many.items[refused] = kept;
+        many.items[refused].tensor = NULL;
+        assert_int_equal(added, refused);
+        assert_int_equal(hurray_file_writer_position(writer), memory.size);
+        expect_failure(HURRAY_ERR_NULL_POINTER,
+                       hurray_file_writer_add_many(writer, many.items + refused, 1, &added));
+        many.items[refused] = kept;
+        assert_int_equal(added, 0);
+        expect_ok(hurray_file_writer_finish(writer));
+        expect_failure(HURRAY_ERR_CLOSED,
+                       hurray_file_writer_add_many(writer, many.items, 1, &added));
+        expect_ok(hurray_file_writer_destroy(&writer));
+        expect_same(&expected, &memory);
+    }
+    HurrayMemoryFile memory;
+    HurrayFileWriter *writer = begin(&memory, NULL);
+    size_t added = 7;
+    expect_failure(HURRAY_ERR_NULL_POINTER, hurray_file_writer_add_many(NULL, NULL, 0, &added));
+    expect_failure(HURRAY_ERR_NULL_POINTER, hurray_file_writer_add_many(writer, NULL, 1, &added));
+    expect_failure(HURRAY_ERR_NULL_POINTER,
+                   hurray_file_writer_add_many(writer, many.items, 1, NULL));
+    assert_int_equal(added, 7);
+    expect_ok(hurray_file_writer_destroy(&writer));
+    hurray_aligned_free(memory.bytes);
+    release_many(&many);
+}
+
+/* A sink that fails anywhere ends the writer; a composite that is torn does, too. */
+static void many_into_failing_sinks(void **state) {
+    (void)state;
+    static Many many;
+    size_t added;
+    make_many(&many);
+    for (int failing = 1; failing < 6; failing++) {
+        HurrayMemoryFile memory = {NULL, 0, 0};
+        Failing context = {hurray_memory_sink(&memory), 0, failing};
+        const HurraySink sink = {failing_write, &context};
+        HurrayFileWriter *writer = NULL;
+        expect_ok(hurray_file_writer_create(&sink, NULL, &writer));
+        many.items[400].name_length = failing % 2 ? 0 : 2; /* also while a refusal is on its way */
+        expect_failure(HURRAY_ERR_IO,
+                       hurray_file_writer_add_many(writer, many.items, MANY, &added));
+        expect_message("the sink is full");
+        assert_int_equal(context.writes, failing + 1);
+        expect_failure(HURRAY_ERR_CLOSED,
+                       hurray_file_writer_add_many(writer, many.items, 1, &added));
+        assert_int_equal(added, 0);
+        expect_ok(hurray_file_writer_destroy(&writer));
+        hurray_aligned_free(memory.bytes);
+    }
+    HurrayMemoryFile memory;
+    HurrayFileWriter *writer = begin(&memory, NULL);
+    const HurrayFileItem members[3] = {{NULL, 0, many.kinds[0]}, {NULL, 0, many.kinds[0]}};
+    expect_ok(add_head(writer, "head", 2));
+    expect_ok(hurray_file_writer_add_many(writer, members, 2, &added));
+    expect_failure(HURRAY_ERR_NULL_POINTER,
+                   hurray_file_writer_add_many(writer, members, 1, &added));
+    expect_ok(hurray_file_writer_finish(writer));
+    expect_ok(hurray_file_writer_destroy(&writer));
+    hurray_aligned_free(memory.bytes);
+    release_many(&many);
+}
+
 /* Counts what goes by, and keeps the end of it. */
 typedef struct Counting {
     uint64_t total;
@@ -562,12 +751,13 @@ static void many_tensors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_files),    cmocka_unit_test(places),
-        cmocka_unit_test(sorted_names),    cmocka_unit_test(checksums),
-        cmocka_unit_test(member_names),    cmocka_unit_test(refused_options),
-        cmocka_unit_test(refused_tensors), cmocka_unit_test(torn_composite),
-        cmocka_unit_test(failing_sinks),   cmocka_unit_test(big_files),
-        cmocka_unit_test(many_tensors),
+        cmocka_unit_test(golden_files),        cmocka_unit_test(places),
+        cmocka_unit_test(sorted_names),        cmocka_unit_test(checksums),
+        cmocka_unit_test(member_names),        cmocka_unit_test(refused_options),
+        cmocka_unit_test(refused_tensors),     cmocka_unit_test(torn_composite),
+        cmocka_unit_test(failing_sinks),       cmocka_unit_test(big_files),
+        cmocka_unit_test(many_tensors),        cmocka_unit_test(many_at_once),
+        cmocka_unit_test(one_of_many_refused), cmocka_unit_test(many_into_failing_sinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import leaks
 import numpy as np
@@ -472,6 +473,86 @@ def test_what_is_no_array_in_the_end_is_named_and_leaves_the_old_file(path):
             hurray.save(path, {"a": hurray.ones(1), "b": array})
         assert list(hurray.load(path)) == ["old"]
         assert list(path.parent.iterdir()) == [path]
+
+
+def test_many_items_are_written_together_as_they_are_one_by_one(path):
+    """Small and large, empty, unaligned, composites in between: what progress tells changes nothing."""
+    unaligned = np.arange(4097, dtype=np.uint8)[1:]
+    items = {f"t{i}": np.full(i % 50, i) for i in range(700)}
+    items |= {"c": nested(2), "large": np.ones(3 << 20, np.uint8), "unaligned": unaligned}
+    items |= {f"u{i}": nested(1) if i % 90 == 0 else unaligned[i:] for i in range(300)}
+    hurray.save(path, items, checksums=True)
+    together = path.read_bytes()
+    hurray.save(path, items, checksums=True, progress=lambda done, total: None)
+    assert path.read_bytes() == together
+    with hurray.open(path) as file:
+        assert list(file) == list(items)
+        file.verify()
+        for name, item in items.items():
+            if isinstance(item, np.ndarray):
+                np.testing.assert_array_equal(np.asarray(file[name]), item)
+
+
+@pytest.mark.parametrize("number", [0, 3, 255, 256, 699])
+def test_the_refused_one_of_many_is_named(path, number):
+    path.write_bytes(b"old")
+    items = {f"t{i}": hurray.ones(i % 9) for i in range(700)}
+    names = list(items)
+    long = "x" * 65536
+    names[number] = long
+    with pytest.raises(ValueError, match=r"^'xxx.*a name has 65536 bytes"):
+        hurray.save(path, dict(zip(names, items.values(), strict=True)))
+    assert path.read_bytes() == b"old" and list(path.parent.iterdir()) == [path]
+
+
+def test_copies_are_made_one_at_a_time(path):
+    """Of large arrays that are not aligned: the copy of one is gone when the next is made."""
+    alive = weakref.WeakSet()
+    most = 0
+
+    class Large:
+        nbytes = 2 << 20
+
+        def __array__(self, dtype=None, copy=None):
+            nonlocal most
+            gc.collect()
+            most = max(most, len(alive))
+            owner = Owner()
+            alive.add(owner)
+            return np.frombuffer(owner, np.uint8)
+
+    class Owner(bytearray):
+        def __new__(cls):
+            return super().__new__(cls, Large.nbytes)
+
+        def __init__(self):
+            super().__init__(Large.nbytes)
+
+        __hash__ = object.__hash__
+
+    hurray.save(path, {str(i): Large() for i in range(5)})
+    assert most == 0
+
+
+def test_the_writer_refuses_what_is_no_batch(path):
+    writer = hurray._core._FileWriter(path)
+    one = hurray.ones(1)
+    with pytest.raises(ValueError, match="1 names of 2 items"):
+        writer.add_many(("a",), (one, one))
+    with pytest.raises(TypeError, match="'b' is list; expected a Tensor or a Composite"):
+        writer.add_many(("a", "b"), (one, []))
+    with pytest.raises(TypeError, match="a name is int; expected str"):
+        writer.add_many(("a", 1), (one, one))
+    with pytest.raises(TypeError):
+        writer.add_many(["a"], [one])
+    with pytest.raises(UnicodeEncodeError):
+        writer.add_many(("\ud800",), (one,))
+    start = writer.add_many((), ())
+    assert writer.add_many(("a",), (one,)) > start
+    writer.finish()
+    assert list(hurray.load(path)) == ["a"], "of what was refused before, nothing is there"
+    with pytest.raises(hurray.FileError, match="finished"):
+        writer.add_many((), ())
 
 
 @pytest.mark.parametrize("size", ["many", None, -1, RuntimeError("nbytes")], ids=repr)

@@ -2,8 +2,12 @@
  * Tensors read into memory: one block for all of them, filled in chunks by as many threads as help.
  *
  * The plan is made first: where in the block each buffer lies, so that a buffer of a page and more
- * begins at a page and a smaller one at a cache line. Then the chunks are read, in order, by
- * whoever is free. What a thread's failure says is carried to the thread that asked.
+ * begins at a page and a smaller one at a cache line. Then windows of the block are filled, in order,
+ * by whoever is free. What a thread's failure says is carried to the thread that asked.
+ *
+ * Most of the time goes into making memory: the system clears each page before it is read into. Two
+ * threads that come to the same huge page at the same time would both clear one, and throw one away.
+ * Windows are therefore of the block, not of the file, and begin and end at huge pages.
  */
 #include "file_reader.h"
 
@@ -15,14 +19,15 @@
 #include "io.h"
 #include "parallel.h"
 
-/* Bytes that one call reads: enough for the cost of a call not to count, and to give every thread
- * some. */
-#define CHUNK_SIZE ((uint64_t)4 << 20)
+/* Bytes of a window, huge pages of the usual sizes: enough for the cost of a call not to count, few
+ * enough to give every thread some. A block as large begins at a huge page (memory.c). */
+#define WINDOW ((uint64_t)4 << 20)
 /* Bytes for which another thread is worth its start. */
 #define BYTES_PER_THREAD ((uint64_t)16 << 20)
 
 /* ---- the plan ---- */
 
+/* What one call reads: a buffer, or its part in one window. */
 typedef struct Chunk {
     uint64_t offset; /* in the file */
     uint64_t place;  /* in the block */
@@ -33,7 +38,7 @@ typedef struct Plan {
     HurrayDescriptor **descriptors; /* [count] */
     HurrayTensor **tensors;         /* [count] */
     size_t count, described, made;  /* how many there are to be, and are */
-    Chunk *chunks;
+    Chunk *chunks;                  /* in the order of their places */
     size_t chunk_count, chunk_capacity;
     uint64_t size, alignment; /* of the block */
     HurrayBuffer *block;
@@ -52,13 +57,16 @@ static HurrayStatus add_chunk(Plan *plan, Chunk chunk) {
     return HURRAY_OK;
 }
 
-/* Cuts one buffer into chunks. */
+/* Cuts one buffer where windows end. */
 static HurrayStatus add_chunks(Plan *plan, uint64_t offset, uint64_t place, uint64_t size) {
     HurrayStatus status = HURRAY_OK;
-    for (uint64_t done = 0; status == HURRAY_OK && done < size; done += CHUNK_SIZE) {
-        uint64_t left = size - done;
-        size_t length = (size_t)(left < CHUNK_SIZE ? left : CHUNK_SIZE);
-        status = add_chunk(plan, (Chunk){offset + done, place + done, length});
+    while (status == HURRAY_OK && size > 0) {
+        uint64_t room = WINDOW - place % WINDOW;
+        uint64_t length = size < room ? size : room;
+        status = add_chunk(plan, (Chunk){offset, place, (size_t)length});
+        offset += length;
+        place += length;
+        size -= length;
     }
     return status;
 }
@@ -147,20 +155,39 @@ static HurrayStatus read_quietly(const HurrayFileReader *reader, const Chunk *ch
     return access.read_at(chunk->offset, bytes, chunk->size, access.context);
 }
 
-static HurrayStatus read_chunk(void *context, uint32_t thread, uint64_t part) {
-    const Work *work = context;
-    const HurrayFileReaderOptions *options = &work->reader->options;
-    const Chunk *chunk = &work->plan->chunks[part];
-    uint8_t *block = hurray_buffer_info(work->plan->block)->data;
-    uint8_t *bytes = block + (size_t)chunk->place;
-    if (thread != 0) return read_quietly(work->reader, chunk, bytes);
-    /* Reading a file is never interrupted by itself. */
-    if (part != 0) {
-        HurrayStatus status =
-            hri_interrupted(options->interrupted, options->interrupt_context, "reading");
-        if (status != HURRAY_OK) return status;
+/* The first chunk at `place` or behind it. */
+static size_t first_chunk(const Plan *plan, uint64_t place) {
+    size_t first = 0, end = plan->chunk_count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (plan->chunks[middle].place < place) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
     }
-    return hri_file_read(work->reader, chunk->offset, bytes, chunk->size);
+    return first;
+}
+
+static HurrayStatus read_window(void *context, uint32_t thread, uint64_t window) {
+    const Work *work = context;
+    const Plan *plan = work->plan;
+    const HurrayFileReaderOptions *options = &work->reader->options;
+    uint8_t *block = hurray_buffer_info(plan->block)->data;
+    HurrayStatus status = HURRAY_OK;
+    /* Reading a file is never interrupted by itself. */
+    if (thread == 0 && window != 0) {
+        status = hri_interrupted(options->interrupted, options->interrupt_context, "reading");
+    }
+    for (size_t i = first_chunk(plan, window * WINDOW);
+         status == HURRAY_OK && i < plan->chunk_count; i++) {
+        const Chunk *chunk = &plan->chunks[i];
+        if (chunk->place / WINDOW != window) break;
+        uint8_t *bytes = block + (size_t)chunk->place;
+        status = thread != 0 ? read_quietly(work->reader, chunk, bytes)
+                             : hri_file_read(work->reader, chunk->offset, bytes, chunk->size);
+    }
+    return status;
 }
 
 static uint32_t threads_for(const HurrayFileReader *reader, const Plan *plan, uint32_t threads) {
@@ -172,7 +199,8 @@ static uint32_t threads_for(const HurrayFileReader *reader, const Plan *plan, ui
 
 static HurrayStatus read_all(HurrayFileReader *reader, const Plan *plan, uint32_t threads) {
     Work work = {.reader = reader, .plan = plan};
-    return hri_parallel(plan->chunk_count, threads_for(reader, plan, threads), read_chunk, &work);
+    uint64_t windows = plan->size / WINDOW + (plan->size % WINDOW != 0);
+    return hri_parallel(windows, threads_for(reader, plan, threads), read_window, &work);
 }
 
 /* ---- the whole ---- */

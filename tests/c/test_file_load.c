@@ -5,6 +5,7 @@
 #include "files.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "random.h"
@@ -280,6 +281,66 @@ static void a_tensor_costs_its_own_bytes(void **state) {
     expect_ok(hurray_file_reader_destroy(&reader));
 }
 
+/* Which thread filled each huge page. */
+typedef struct Pages {
+    pthread_mutex_t lock;
+    uintptr_t base; /* of the data, from `reading` on */
+    pthread_t thread[64];
+    bool filled[64];
+    int shared;
+} Pages;
+
+static HurrayStatus read_pages(uint64_t offset, uint8_t *bytes, size_t size, void *context) {
+    Pages *pages = context;
+    memcpy(bytes, written.bytes + offset, size);
+    if (pages->base == 0 || size < 8192) return HURRAY_OK; /* descriptors, and before loading */
+    pthread_mutex_lock(&pages->lock);
+    for (uintptr_t page = (uintptr_t)bytes >> 21; page <= ((uintptr_t)bytes + size - 1) >> 21;
+         page++) {
+        size_t i = page - (pages->base >> 21);
+        assert_true(i < 64);
+        pages->shared += pages->filled[i] && !pthread_equal(pages->thread[i], pthread_self());
+        pages->thread[i] = pthread_self();
+        pages->filled[i] = true;
+    }
+    pthread_mutex_unlock(&pages->lock);
+    return HURRAY_OK;
+}
+
+static void *keep_base(size_t size, size_t alignment, bool zeroed, void *context) {
+    uint8_t *data = hurray_aligned_alloc(size, alignment, zeroed);
+    ((Pages *)context)->base = (uintptr_t)data;
+    return data;
+}
+
+static void release_base(void *data, size_t size, void *context) {
+    (void)size, (void)context;
+    hurray_aligned_free(data);
+}
+
+/* Or each of them would clear it first. */
+static void a_huge_page_is_filled_by_one_thread(void **state) {
+    (void)state;
+    Pages pages = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    const HurrayAllocator allocator = {keep_base, release_base, &pages};
+    const HurrayFileReaderOptions options = {.allocator = &allocator};
+    const HurrayRandomAccess access = {written.size, read_pages, &pages, true};
+    HurrayFileReader *reader = NULL;
+    HurrayTensor *tensors[TENSORS];
+    uint64_t indices[TENSORS];
+    for (uint32_t i = 0; i < TENSORS; i++) indices[i] = i;
+    expect_ok(hurray_file_reader_open_callbacks(&access, &options, &reader));
+    expect_ok(hurray_file_reader_tensors(reader, indices, TENSORS, 2, tensors));
+    assert_int_equal(pages.base % (2 << 20), 0);
+    assert_true(pages.filled[0] && pages.filled[17]); /* of 36 MiB */
+    assert_int_equal(pages.shared, 0);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        expect_loaded(tensors[i], i);
+        hurray_tensor_release(tensors[i]);
+    }
+    expect_ok(hurray_file_reader_destroy(&reader));
+}
+
 static bool give_up(void *context) {
     (*(int *)context)++;
     return false;
@@ -309,6 +370,7 @@ int main(void) {
         cmocka_unit_test(all_or_none),
         cmocka_unit_test(a_failure_on_any_thread_is_told_to_the_one_that_asked),
         cmocka_unit_test(a_tensor_costs_its_own_bytes),
+        cmocka_unit_test(a_huge_page_is_filled_by_one_thread),
         cmocka_unit_test(reading_much_may_be_given_up),
     };
     return cmocka_run_group_tests(tests, write_file, free_file);

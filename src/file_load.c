@@ -214,8 +214,8 @@ static HurrayStatus make_tensors(const HurrayFileReader *reader, const uint64_t 
             hurray_descriptor_fields(plan->descriptors[plan->made]);
         HurrayStatus status = place_buffers(fields, plan, places);
         if (status == HURRAY_OK) {
-            status =
-                hri_file_tensor(fields, plan->block, places, false, &plan->tensors[plan->made]);
+            status = hri_file_tensor(fields, true, plan->block, places, false,
+                                     &plan->tensors[plan->made]);
         }
         if (status != HURRAY_OK) {
             return hri_file_fail_in(reader, (uint32_t)indices[plan->made], status);

@@ -41,12 +41,12 @@ HurrayStatus hri_file_check_tensor(const HurrayFileReader *reader, uint32_t entr
                                    const HurrayDescriptorFields *fields);
 
 /*
- * A tensor of `fields` whose buffer i lies `offsets[i]` bytes into `owner`, host memory that each of
- * them keeps alive. What the handles say is kept, but for an alignment that the address does not
+ * A tensor of `fields`, which are not checked again when they are `valid`, and whose buffer i lies
+ * `offsets[i]` bytes into `owner`, host memory that they keep alive. What the handles say is kept, but for an alignment that the address does not
  * have. Buffers of other devices are staged on the host. They are read-only where `owner` is, or when
  * `read_only`.
  */
-HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, HurrayBuffer *owner,
+HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, bool valid, HurrayBuffer *owner,
                              const uint64_t *offsets, bool read_only, HurrayTensor **out);
 
 /* hurray_file_reader_tensors by reading, arguments being checked. */

@@ -97,7 +97,7 @@ static HurrayStatus share_rows(HurrayFileReader *reader, RowFields *rows, uint64
     uint64_t begin = offset - lead;
     rows->fields.byte_offset = lead;
     rows->handle.byte_size = lead + size;
-    return hri_file_tensor(&rows->fields, reader->bytes, &begin, reader->read_only, out);
+    return hri_file_tensor(&rows->fields, false, reader->bytes, &begin, reader->read_only, out);
 }
 
 static HurrayStatus read_rows(HurrayFileReader *reader, RowFields *rows, uint64_t offset,
@@ -109,7 +109,8 @@ static HurrayStatus read_rows(HurrayFileReader *reader, RowFields *rows, uint64_
     rows->fields.byte_offset = 0;
     rows->handle.byte_size = size;
     status = hri_file_read(reader, offset, hurray_buffer_info(block)->data, (size_t)size);
-    if (status == HURRAY_OK) status = hri_file_tensor(&rows->fields, block, &begin, false, out);
+    if (status == HURRAY_OK)
+        status = hri_file_tensor(&rows->fields, false, block, &begin, false, out);
     hurray_buffer_destroy(block);
     return status;
 }

@@ -4,10 +4,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "buffer.h"
 #include "checked.h"
+#include "descriptor.h"
 #include "fail.h"
 #include "file_index_names.h"
+#include "tensor.h"
 
 HurrayStatus hri_file_fail_in(const HurrayFileReader *reader, uint32_t entry, HurrayStatus status) {
     /* An errno would be lost; and the system did not fail because of an entry. */
@@ -60,8 +64,7 @@ static HurrayStatus check_against_entry(const HurrayFileReader *reader,
                     entry->data_length, fields->buffer_count, length, alignment);
 }
 
-static HurrayStatus decode(const HurrayFileReader *reader, const HurrayFileEntry *entry,
-                           const uint8_t *bytes, HurrayDescriptor **out) {
+static HurrayStatus check_length(const HurrayFileEntry *entry, const uint8_t *bytes) {
     uint32_t length;
     HurrayStatus status = hurray_descriptor_peek_length(bytes, entry->descriptor_length, &length);
     if (status == HURRAY_OK && length != entry->descriptor_length) {
@@ -70,17 +73,35 @@ static HurrayStatus decode(const HurrayFileReader *reader, const HurrayFileEntry
                         " in the descriptor",
                         entry->descriptor_length, length);
     }
-    if (status != HURRAY_OK) return status;
-    return hurray_descriptor_decode_with(bytes, length, &reader->options.decode, out);
+    return status;
 }
 
-/* Descriptors are short: most fit on the stack. */
-#define USUAL_LENGTH 512u
+/* Where a descriptor is decoded to: into a block of its own, or for a look. */
+typedef struct Decoded {
+    HurrayDescriptor *block; /* NULL: there is none */
+    DescriptorScratch *scratch;
+    const HurrayDescriptorFields *fields;
+} Decoded;
+
+/* A look when there is a scratch. */
+static HurrayStatus decode(const HurrayFileReader *reader, const HurrayFileEntry *entry,
+                           const uint8_t *bytes, Decoded *out) {
+    HurrayStatus status = check_length(entry, bytes);
+    if (status != HURRAY_OK) return status;
+    if (out->scratch != NULL) {
+        return hri_descriptor_decode_scratch(bytes, entry->descriptor_length,
+                                             &reader->options.decode, out->scratch, &out->fields);
+    }
+    status = hurray_descriptor_decode_with(bytes, entry->descriptor_length, &reader->options.decode,
+                                           &out->block);
+    if (status == HURRAY_OK) out->fields = hurray_descriptor_fields(out->block);
+    return status;
+}
 
 static HurrayStatus read_descriptor(HurrayFileReader *reader, const HurrayFileEntry *entry,
-                                    HurrayDescriptor **out) {
-    uint8_t usual[USUAL_LENGTH], *bytes = usual;
-    if (entry->descriptor_length > USUAL_LENGTH) bytes = malloc(entry->descriptor_length);
+                                    Decoded *out) {
+    uint8_t usual[HRI_USUAL_DESCRIPTOR_SIZE], *bytes = usual;
+    if (entry->descriptor_length > sizeof usual) bytes = malloc(entry->descriptor_length);
     if (bytes == NULL) return hri_fail_memory(entry->descriptor_length);
     HurrayStatus status =
         hri_file_read(reader, entry->descriptor_offset, bytes, entry->descriptor_length);
@@ -89,21 +110,32 @@ static HurrayStatus read_descriptor(HurrayFileReader *reader, const HurrayFileEn
     return status;
 }
 
-HurrayStatus hri_file_descriptor(HurrayFileReader *reader, uint32_t entry, HurrayDescriptor **out,
+static void discard(Decoded *decoded) {
+    if (decoded->fields == NULL) return;
+    if (decoded->scratch != NULL) {
+        hri_descriptor_scratch_free(decoded->scratch);
+    } else {
+        hurray_descriptor_destroy(decoded->block);
+    }
+}
+
+/* On success what `out` holds is the caller's to discard. */
+static HurrayStatus read_checked(HurrayFileReader *reader, uint32_t entry, Decoded *out,
                                  uint64_t *out_offsets) {
     HurrayFileEntry where = hri_file_index_entry(&reader->index, entry);
-    HurrayDescriptor *descriptor = NULL;
-    HurrayStatus status = read_descriptor(reader, &where, &descriptor);
-    if (status == HURRAY_OK) {
-        status =
-            check_against_entry(reader, &where, hurray_descriptor_fields(descriptor), out_offsets);
-    }
-    if (status != HURRAY_OK) {
-        if (descriptor != NULL) hurray_descriptor_destroy(descriptor);
-        return hri_file_fail_in(reader, entry, status);
-    }
-    *out = descriptor;
-    return HURRAY_OK;
+    HurrayStatus status = read_descriptor(reader, &where, out);
+    if (status == HURRAY_OK) status = check_against_entry(reader, &where, out->fields, out_offsets);
+    if (status == HURRAY_OK) return status;
+    discard(out);
+    return hri_file_fail_in(reader, entry, status);
+}
+
+HurrayStatus hri_file_descriptor(HurrayFileReader *reader, uint32_t entry, HurrayDescriptor **out,
+                                 uint64_t *out_offsets) {
+    Decoded decoded = {NULL, NULL, NULL};
+    HurrayStatus status = read_checked(reader, entry, &decoded, out_offsets);
+    if (status == HURRAY_OK) *out = decoded.block;
+    return status;
 }
 
 HurrayStatus hurray_file_reader_descriptor(HurrayFileReader *reader, uint64_t index,
@@ -119,58 +151,63 @@ HurrayStatus hurray_file_reader_descriptor(HurrayFileReader *reader, uint64_t in
 
 static void release_owner(void *data, void *context) {
     (void)data;
-    hurray_buffer_destroy(context);
+    HurrayBuffer *owner;
+    memcpy(&owner, context, sizeof owner);
+    hurray_buffer_destroy(owner);
 }
 
-/* The part of `owner` that is a buffer of this handle. */
-static HurrayStatus slice(HurrayBuffer *owner, uint64_t offset, const HurrayBufferHandle *handle,
-                          bool read_only, HurrayBuffer **out) {
-    const HurrayBufferInfo *whole = hurray_buffer_info(owner);
-    bool empty = handle->byte_size == 0;
-    HurrayBufferInfo info = {
-        .data = empty ? NULL : (uint8_t *)whole->data + (size_t)offset,
+/* The part of `whole` that is a buffer of this handle. False when its address is not as aligned as the
+ * handle says, which the part then does not say. */
+static bool cut(const HurrayBufferInfo *whole, uint64_t offset, const HurrayBufferHandle *handle,
+                bool read_only, HurrayBufferInfo *out) {
+    *out = (HurrayBufferInfo){
+        .data = handle->byte_size == 0 ? NULL : (uint8_t *)whole->data + (size_t)offset,
         .byte_size = handle->byte_size,
         .alignment = handle->alignment,
         .device = {handle->device_tag, handle->memory_class, 0},
         .sync_mode = handle->sync_mode,
         .flags = whole->flags & HURRAY_BUFFER_READ_ONLY,
     };
-    if (read_only) info.flags |= HURRAY_BUFFER_READ_ONLY;
-    if (handle->device_tag != HURRAY_DEVICE_CPU) info.flags |= HURRAY_BUFFER_STAGED_ON_HOST;
-    while (((uintptr_t)info.data & (info.alignment - 1)) != 0) info.alignment /= 2;
-    HurrayStatus status = hurray_buffer_create(&info, empty ? NULL : release_owner, owner, out);
-    if (status == HURRAY_OK && !empty) hurray_buffer_retain(owner);
-    return status;
+    if (read_only) out->flags |= HURRAY_BUFFER_READ_ONLY;
+    if (handle->device_tag != HURRAY_DEVICE_CPU) out->flags |= HURRAY_BUFFER_STAGED_ON_HOST;
+    while (((uintptr_t)out->data & (out->alignment - 1)) != 0) out->alignment /= 2;
+    return out->alignment == handle->alignment;
 }
 
-HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, HurrayBuffer *owner,
+HurrayStatus hri_file_tensor(const HurrayDescriptorFields *fields, bool valid, HurrayBuffer *owner,
                              const uint64_t *offsets, bool read_only, HurrayTensor **out) {
-    HurrayBuffer *buffers[HURRAY_MAX_BUFFERS] = {NULL};
-    HurrayStatus status = HURRAY_OK;
-    uint32_t made = 0;
-    while (status == HURRAY_OK && made < fields->buffer_count) {
-        status = slice(owner, offsets[made], &fields->buffers[made], read_only, &buffers[made]);
-        if (status == HURRAY_OK) made++;
+    HurrayBufferInfo infos[HURRAY_MAX_BUFFERS];
+    HurrayBuffer *buffers[HURRAY_MAX_BUFFERS];
+    const HurrayBufferInfo *whole = hurray_buffer_info(owner);
+    uint32_t count = fields->buffer_count;
+    if (count == 0) return hurray_tensor_create(fields, buffers, out);
+    for (uint32_t i = 0; i < count; i++) {
+        valid &= cut(whole, offsets[i], &fields->buffers[i], read_only, &infos[i]);
     }
-    if (status == HURRAY_OK) status = hurray_tensor_create(fields, buffers, out);
-    if (status == HURRAY_OK) return status;
-    while (made > 0) hurray_buffer_destroy(buffers[--made]);
+    HurrayStatus status =
+        hri_buffers_create(infos, count, release_owner, &owner, sizeof owner, buffers);
+    if (status != HURRAY_OK) return status;
+    hurray_buffer_retain(owner);
+    status = valid ? hri_tensor_create_checked(fields, buffers, out)
+                   : hurray_tensor_create(fields, buffers, out);
+    if (status != HURRAY_OK) hri_buffers_drop(buffers, count);
     return status;
 }
 
 /* The tensor of an entry over `reader->bytes`. */
 static HurrayStatus share(HurrayFileReader *reader, uint32_t entry, HurrayTensor **out) {
-    HurrayDescriptor *descriptor;
+    DescriptorScratch scratch;
+    Decoded decoded = {NULL, &scratch, NULL};
     uint64_t offsets[HURRAY_MAX_BUFFERS];
-    HurrayStatus status = hri_file_descriptor(reader, entry, &descriptor, offsets);
+    HurrayStatus status = read_checked(reader, entry, &decoded, offsets);
     if (status != HURRAY_OK) return status;
-    const HurrayDescriptorFields *fields = hurray_descriptor_fields(descriptor);
-    status = hri_file_check_tensor(reader, entry, fields);
+    status = hri_file_check_tensor(reader, entry, decoded.fields);
     if (status == HURRAY_OK) {
-        status = hri_file_tensor(fields, reader->bytes, offsets, reader->read_only, out);
+        status =
+            hri_file_tensor(decoded.fields, true, reader->bytes, offsets, reader->read_only, out);
         if (status != HURRAY_OK) status = hri_file_fail_in(reader, entry, status);
     }
-    hurray_descriptor_destroy(descriptor);
+    discard(&decoded);
     return status;
 }
 

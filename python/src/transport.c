@@ -342,6 +342,20 @@ static bool prepare(Transport *transport) {
     return transport->lock != NULL;
 }
 
+/* Bytes that a pipe is to hold: as much as Linux gives without privileges. Of the usual 64 KiB each
+ * call moves so little that waking the other end takes as long as copying. */
+#define PIPE_BYTES (1 << 20)
+
+/* What is no pipe, has room enough or must have no more stays as it is. */
+static void enlarge_pipe(int descriptor) {
+#ifdef F_SETPIPE_SZ
+    int size = fcntl(descriptor, F_GETPIPE_SZ);
+    if (size > 0 && size < PIPE_BYTES) (void)fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES);
+#else
+    (void)descriptor;
+#endif
+}
+
 bool transport_open_for_reading(CoreState *state, PyObject *object, Transport *transport) {
     static const char expected[] = "a path, an object with fileno() or a bytes-like object";
     if (!prepare(transport)) return false;
@@ -359,6 +373,7 @@ bool transport_open_for_reading(CoreState *state, PyObject *object, Transport *t
     if (!opened) return false;
     struct stat about;
     transport->waits = fstat(transport->file.descriptor, &about) != 0 || !S_ISREG(about.st_mode);
+    enlarge_pipe(transport->file.descriptor);
     return true;
 }
 
@@ -370,8 +385,11 @@ bool transport_open_for_writing(CoreState *state, PyObject *object, Transport *t
     if (is_memory_file(object)) {
         return refuse(object, "destination", "None, and then getvalue() of the StreamWriter");
     }
-    if (is_path(object)) return open_path(state, object, O_WRONLY | O_CREAT | O_TRUNC, transport);
-    return open_fileno(state, object, true, expected, transport);
+    bool opened = is_path(object)
+                      ? open_path(state, object, O_WRONLY | O_CREAT | O_TRUNC, transport)
+                      : open_fileno(state, object, true, expected, transport);
+    if (opened) enlarge_pipe(transport->file.descriptor);
+    return opened;
 }
 
 bool transport_close_file(CoreState *state, Transport *transport) {

@@ -628,3 +628,41 @@ def test_no_stream_stays_for_being_known_by_what_it_is_made_of(tmp_path, kind):
     gc.collect()
     assert stream() is None
     assert len(os.listdir("/proc/self/fd")) <= opened - (kind != "bytes")
+
+
+# ---- pipes that hold more ----
+
+fcntl = pytest.importorskip("fcntl")
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="the size of pipes is of Linux")
+@pytest.mark.parametrize("end", ["reader", "writer"])
+@pytest.mark.parametrize("before", [4096, 65536, 1 << 20])
+def test_a_pipe_holds_a_megabyte(end, before):
+    with pipe() as (reading, writing):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, before)
+        hurray.StreamReader(reading) if end == "reader" else hurray.StreamWriter(writing)
+        assert fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ) == 1 << 20
+
+
+NOT_ENLARGED = """
+import fcntl, os, sys, hurray
+os.setgid(65534)
+os.setuid(65534)
+pipes = [os.pipe() for _ in range(40)]  # more than a user without privileges may enlarge
+for reading, writing in pipes:
+    with os.fdopen(writing, "wb") as file, hurray.StreamWriter(file) as writer:
+        writer.write(hurray.arange(3))
+    with os.fdopen(reading, "rb") as file:
+        assert [t.shape for t in hurray.StreamReader(file)] == [(3,)]
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="the size of pipes is of Linux")
+def test_a_pipe_that_must_not_hold_more_works(tmp_path):
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("another user is needed who has no pipes yet")
+    command = [sys.executable, "-c", NOT_ENLARGED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done

@@ -18,6 +18,7 @@
 
 #include "bytes.h"
 #include "checked.h"
+#include "descriptor.h"
 #include "fail.h"
 #include "file_format.h"
 #include "file_save.h"
@@ -332,30 +333,27 @@ static HurrayStatus put(HurrayFileWriter *writer, Item *item, const uint8_t *byt
     return HURRAY_OK;
 }
 
-/* Encodes behind the other descriptors. Where there is no room, they are written first. */
+/* Encodes valid fields behind the other descriptors. Where there is no room, those are written first. */
 static HurrayStatus encode(HurrayFileWriter *writer, const HurrayDescriptorFields *fields,
-                           uintptr_t *out_length) {
-    size_t used = writer->descriptors_length;
-    HurrayStatus status = hurray_descriptor_encode(fields, writer->descriptors + used,
-                                                   writer->descriptors_capacity - used, out_length);
-    if (status != HURRAY_ERR_BUFFER_TOO_SMALL) return status;
+                           uint64_t *out_length) {
+    size_t room = writer->descriptors_capacity - writer->descriptors_length;
+    HurrayStatus status = hri_descriptor_write(
+        fields, writer->descriptors + writer->descriptors_length, room, out_length);
+    if (status != HURRAY_OK || *out_length <= room) return status;
     status = flush(writer);
-    uint64_t size = 0;
-    if (status == HURRAY_OK) status = hurray_descriptor_encoded_size(fields, &size);
     if (status != HURRAY_OK) return status;
-    size_t needed;
-    if (!checked_size(size, &needed)) return hri_fail_memory(size);
+    size_t needed = (size_t)*out_length; /* at most 2^32 − 1 */
     if (needed > writer->descriptors_capacity) {
         status = grow(&writer->descriptors, 1, needed, 0);
         if (status != HURRAY_OK) return status;
         writer->descriptors_capacity = needed;
     }
-    return hurray_descriptor_encode(fields, writer->descriptors, writer->descriptors_capacity,
-                                    out_length);
+    return hri_descriptor_write(fields, writer->descriptors, writer->descriptors_capacity,
+                                out_length);
 }
 
 static HurrayStatus put_descriptor(HurrayFileWriter *writer, Item *item) {
-    uintptr_t length;
+    uint64_t length;
     HurrayStatus status = encode(writer, item->fields, &length);
     if (status != HURRAY_OK) return status;
     item->count = writer->piece_count;
@@ -544,6 +542,7 @@ HurrayStatus hurray_file_writer_add_head(HurrayFileWriter *writer, const char *n
                         head->buffer_count);
     }
     HurrayStatus status = check_state(writer);
+    if (status == HURRAY_OK) status = hurray_descriptor_validate(head);
     if (status == HURRAY_OK) status = gather(writer, name, name_length, head, NULL);
     return status == HURRAY_OK ? flush(writer) : status;
 }

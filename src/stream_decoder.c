@@ -14,6 +14,7 @@
 #include "layout.h"
 #include "stream_buffer.h"
 #include "stream_failure.h"
+#include "tensor.h"
 
 /* Bytes that a descriptor is given room for at first; most take no more. */
 #define SMALL_DESCRIPTOR 512u
@@ -219,6 +220,25 @@ static HurrayStatus end_buffer(HurrayStreamDecoder *decoder, uint32_t empty_alig
     return status;
 }
 
+/* The descriptor is valid; so it stays over buffers that differ in their alignment only, which they
+ * have. Where a handle told of another place the bytes are in now, all is looked at again. */
+static HurrayStatus make_tensor(HurrayStreamDecoder *decoder, const HurrayDescriptorFields *fields,
+                                HurrayTensor **out) {
+    HurrayBufferHandle handles[HURRAY_MAX_BUFFERS];
+    bool same_place = fields->buffer_count != 0;
+    for (uint32_t i = 0; i < fields->buffer_count; i++) {
+        const HurrayBufferHandle *told = &fields->buffers[i];
+        handles[i] = hurray_buffer_handle(decoder->buffers[i]);
+        same_place &= handles[i].device_tag == told->device_tag &&
+                      handles[i].memory_class == told->memory_class &&
+                      handles[i].sync_mode == told->sync_mode;
+    }
+    if (!same_place) return hurray_tensor_create(fields, decoder->buffers, out);
+    HurrayDescriptorFields complete = *fields;
+    complete.buffers = handles;
+    return hri_tensor_create_checked(&complete, decoder->buffers, out);
+}
+
 /* Goes on to the next buffer with bytes in it; with the last one, the tensor is complete. */
 static HurrayStatus next_buffer(HurrayStreamDecoder *decoder, HurrayStreamPart *out) {
     const HurrayDescriptorFields *fields = hurray_descriptor_fields(decoder->descriptor);
@@ -229,7 +249,7 @@ static HurrayStatus next_buffer(HurrayStreamDecoder *decoder, HurrayStreamPart *
         HurrayStatus status = end_buffer(decoder, handle->alignment);
         if (status != HURRAY_OK) return status;
     }
-    HurrayStatus status = hurray_tensor_create(fields, decoder->buffers, &out->tensor);
+    HurrayStatus status = make_tensor(decoder, fields, &out->tensor);
     if (status != HURRAY_OK) return status;
     hurray_descriptor_destroy(decoder->descriptor);
     out->kind = HURRAY_STREAM_TENSOR;

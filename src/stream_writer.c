@@ -7,6 +7,7 @@
 #include <hurray/composite.h>
 #include <stdlib.h>
 
+#include "descriptor.h"
 #include "fail.h"
 #include "layout.h"
 #include "stream_failure.h"
@@ -76,20 +77,17 @@ static HurrayStatus check_usable(const HurrayStreamWriter *writer) {
     return status;
 }
 
-/* Encodes into the writer's own bytes, which grow for the rare descriptor that is longer. */
+/* Encodes valid fields into the writer's own bytes, which grow for the rare descriptor that is longer. */
 static HurrayStatus encode(HurrayStreamWriter *writer, const HurrayDescriptorFields *fields,
-                           uintptr_t *out_length) {
-    HurrayStatus status =
-        hurray_descriptor_encode(fields, writer->bytes, writer->capacity, out_length);
-    if (status != HURRAY_ERR_BUFFER_TOO_SMALL) return status;
-    uint64_t size = 0;
-    status = hurray_descriptor_encoded_size(fields, &size);
-    if (status != HURRAY_OK) return status;
-    uint8_t *bytes = realloc(writer->bytes, (size_t)size); /* at most 2^32 − 1 */
+                           uint64_t *out_length) {
+    HurrayStatus status = hri_descriptor_write(fields, writer->bytes, writer->capacity, out_length);
+    if (status != HURRAY_OK || *out_length <= writer->capacity) return status;
+    size_t size = (size_t)*out_length; /* at most 2^32 − 1 */
+    uint8_t *bytes = realloc(writer->bytes, size);
     if (bytes == NULL) return hri_fail_memory(size);
     writer->bytes = bytes;
-    writer->capacity = (size_t)size;
-    return hurray_descriptor_encode(fields, writer->bytes, writer->capacity, out_length);
+    writer->capacity = size;
+    return hri_descriptor_write(fields, writer->bytes, writer->capacity, out_length);
 }
 
 /* Whether it may stand here. What is refused in the middle of a composite ends the writer, since the
@@ -104,7 +102,7 @@ static HurrayStatus check_place(HurrayStreamWriter *writer, const HurrayDescript
     return status;
 }
 
-/* Writes pieces[0], to be the descriptor, and `count` buffers behind it. */
+/* Writes pieces[0], to be the descriptor of valid fields, and `count` buffers behind it. */
 static HurrayStatus put(HurrayStreamWriter *writer, const HurrayDescriptorFields *fields,
                         HurrayBytes *pieces, uint32_t count) {
     if (hri_layout_kind_of(fields) == &hri_layout_opaque) {
@@ -113,7 +111,7 @@ static HurrayStatus put(HurrayStreamWriter *writer, const HurrayDescriptorFields
                         "its buffer table is, nor where the next item begins",
                         fields->layout.tag);
     }
-    uintptr_t length = 0;
+    uint64_t length = 0;
     HurrayStatus status = encode(writer, fields, &length);
     if (status == HURRAY_OK) status = check_place(writer, fields);
     if (status != HURRAY_OK) return status;
@@ -162,6 +160,8 @@ HurrayStatus hurray_stream_writer_write_head(HurrayStreamWriter *writer,
                         "layout tag 0x%02X is not that of a composite, 0x%02X", head->layout.tag,
                         HURRAY_LAYOUT_COMPOSITE);
     }
+    status = hurray_descriptor_validate(head);
+    if (status != HURRAY_OK) return status;
     HurrayBytes piece;
     return put(writer, head, &piece, 0);
 }

@@ -158,7 +158,7 @@ typedef struct Batch {
 } Batch;
 
 static bool read_item(CoreState *state, PyObject *name, PyObject *item, HurrayFileItem *out) {
-    Py_ssize_t length;
+    Py_ssize_t length = 0;
     if (!PyUnicode_Check(name)) {
         PyErr_Format(PyExc_TypeError, "a name is %.200s; expected str", Py_TYPE(name)->tp_name);
         return false;
@@ -175,7 +175,7 @@ static bool read_item(CoreState *state, PyObject *name, PyObject *item, HurrayFi
 }
 
 /* Without the GIL: runs of tensors at once, composites one by one. `out_added` items came before one
- * that is refused. */
+ * that is refused: all of them, maybe, where it was the sink that failed. */
 static HurrayStatus add_batch(CoreState *state, HurrayFileWriter *writer, const Batch *batch,
                               size_t *out_added) {
     HurrayStatus status = HURRAY_OK;
@@ -208,7 +208,8 @@ static PyObject *write_batch(CoreState *state, WriterObject *writer, const Batch
     PyEval_RestoreThread(writer->saved);
     writer->busy = false;
     if (status != HURRAY_OK) {
-        return raise_for_name(state, status, writer->path, batch->names[added]);
+        size_t refused = added < batch->count ? added : batch->count - 1; /* none fails of none */
+        return raise_for_name(state, status, writer->path, batch->names[refused]);
     }
     return PyLong_FromUnsignedLongLong(hurray_file_writer_position(writer->writer));
 }

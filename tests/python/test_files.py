@@ -555,6 +555,24 @@ def test_the_writer_refuses_what_is_no_batch(path):
         writer.add_many((), ())
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="no path leads to a pipe here")
+@pytest.mark.parametrize("count", [None, 1, 2, 300])
+def test_a_sink_that_fails_with_the_last_of_many(count):
+    """All were accepted by then: nothing behind the last name is looked at, as sanitizers see."""
+    one = hurray.ones(1)
+    reading, writing = os.pipe()
+    path = f"/dev/fd/{writing}"
+    writer = hurray._core._FileWriter(path)
+    os.close(reading)
+    with pytest.raises(hurray.FileError) as caught:
+        if count is None:
+            writer.add("a", one)
+        else:
+            writer.add_many(tuple(map(str, range(count))), (one,) * count)
+    os.close(writing)
+    assert caught.value.errno == errno.EPIPE and caught.value.filename == path
+
+
 @pytest.mark.parametrize("size", ["many", None, -1, RuntimeError("nbytes")], ids=repr)
 def test_an_array_that_does_not_tell_its_size(path, size):
     class Array:

@@ -171,10 +171,18 @@ HurrayStatus hurray_descriptor_peek_length(const uint8_t *bytes, uintptr_t lengt
     return HURRAY_OK;
 }
 
-/* The rest of the fixed header, which is there: no descriptor_length is less. */
-static HurrayStatus read_header(ByteReader *reader, uint32_t *flags,
+/*
+ * What decides how much memory the rest takes, read once: whoever can write to the bytes may change them
+ * on the way, and gets nonsense or an error then, but nothing outside of that memory.
+ */
+typedef struct Start {
+    uint32_t length; /* descriptor_length */
+    uint8_t header[HURRAY_DESCRIPTOR_HEADER_SIZE];
+} Start;
+
+/* The rest of the fixed header. */
+static HurrayStatus read_header(const uint8_t *header, uint32_t *flags,
                                 HurrayDescriptorFields *fields) {
-    const uint8_t *header = read_bytes(reader, HURRAY_DESCRIPTOR_HEADER_SIZE);
     *flags = load_u32(header + 10);
     fields->type_tag = header[14];
     fields->layout.tag = header[15];
@@ -315,12 +323,16 @@ static HurrayStatus check_end(const ByteReader *reader) {
     return HURRAY_OK;
 }
 
-static HurrayStatus read_descriptor(ByteReader *reader, const HurrayDecodeOptions *options,
-                                    Arena *arena, struct HurrayDescriptor *out) {
+/* Of the bytes that check_start has looked at. */
+static HurrayStatus read_descriptor(const uint8_t *bytes, const Start *start,
+                                    const HurrayDecodeOptions *options, Arena *arena,
+                                    struct HurrayDescriptor *out) {
     uint32_t flags = 0;
+    ByteReader whole = {bytes, start->length, HURRAY_DESCRIPTOR_HEADER_SIZE, false};
+    ByteReader *reader = &whole;
     HurrayDescriptorFields *fields = &out->fields;
     fields->permissive = options->permissive;
-    HurrayStatus status = read_header(reader, &flags, fields);
+    HurrayStatus status = read_header(start->header, &flags, fields);
     if (status == HURRAY_OK) status = read_shape(reader, arena, fields);
     if (status == HURRAY_OK) status = read_layout(reader, options, arena, fields);
     if (status == HURRAY_OK && hri_layout_kind_of(fields) == &hri_layout_opaque) {
@@ -355,9 +367,9 @@ static struct HurrayDescriptor *allocate(size_t arena_bytes, Arena *arena) {
  */
 #define MAX_ARRAYS 6u
 
-static size_t arena_of(const uint8_t *bytes, uint32_t descriptor_length) {
-    const LayoutKind *kind = hri_layout_kind(bytes[15]);
-    return descriptor_length + MAX_ARRAYS * ARENA_ALIGNMENT + (kind == NULL ? 0 : kind->more_arena);
+static size_t arena_of(const Start *start) {
+    const LayoutKind *kind = hri_layout_kind(start->header[15]);
+    return start->length + MAX_ARRAYS * ARENA_ALIGNMENT + (kind == NULL ? 0 : kind->more_arena);
 }
 
 HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
@@ -365,19 +377,21 @@ HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t length,
     return hurray_descriptor_decode_with(bytes, length, NULL, out);
 }
 
-/* What must be so before anything is read into memory; gives how much that takes. */
+/* What must be so before anything is read into memory. */
 static HurrayStatus check_start(const uint8_t *bytes, uintptr_t length,
-                                const HurrayDecodeOptions *options, uint32_t *out_length) {
+                                const HurrayDecodeOptions *options, Start *out) {
     if (options->known_layout_ids == NULL && options->known_layout_count != 0) {
         return hri_fail_null("options.known_layout_ids");
     }
-    HurrayStatus status = hurray_descriptor_peek_length(bytes, length, out_length);
-    if (status == HURRAY_OK && *out_length > length) {
-        status = hri_fail(HURRAY_ERR_INVALID_LAYOUT,
-                          "descriptor_length %" PRIu32 ", but there are only %" PRIu64 " bytes",
-                          *out_length, (uint64_t)length);
+    HurrayStatus status = hurray_descriptor_peek_length(bytes, length, &out->length);
+    if (status != HURRAY_OK) return status;
+    if (out->length > length) {
+        return hri_fail(HURRAY_ERR_INVALID_LAYOUT,
+                        "descriptor_length %" PRIu32 ", but there are only %" PRIu64 " bytes",
+                        out->length, (uint64_t)length);
     }
-    return status;
+    memcpy(out->header, bytes, sizeof out->header);
+    return HURRAY_OK;
 }
 
 static const HurrayDecodeOptions strict = {false, NULL, 0};
@@ -387,14 +401,13 @@ HurrayStatus hurray_descriptor_decode_with(const uint8_t *bytes, uintptr_t lengt
                                            HurrayDescriptor **out) {
     if (out == NULL) return hri_fail_null("out");
     if (options == NULL) options = &strict;
-    uint32_t descriptor_length = 0;
-    HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
+    Start start;
+    HurrayStatus status = check_start(bytes, length, options, &start);
     if (status != HURRAY_OK) return status;
     Arena arena;
-    HurrayDescriptor *descriptor = allocate(arena_of(bytes, descriptor_length), &arena);
+    HurrayDescriptor *descriptor = allocate(arena_of(&start), &arena);
     if (descriptor == NULL) return HURRAY_ERR_OUT_OF_MEMORY;
-    ByteReader reader = {bytes, descriptor_length, 0, false};
-    status = read_descriptor(&reader, options, &arena, descriptor);
+    status = read_descriptor(bytes, &start, options, &arena, descriptor);
     if (status != HURRAY_OK) {
         free(descriptor);
         return status;
@@ -408,19 +421,18 @@ HurrayStatus hri_descriptor_decode_scratch(const uint8_t *bytes, uintptr_t lengt
                                            DescriptorScratch *scratch,
                                            const HurrayDescriptorFields **out) {
     if (options == NULL) options = &strict;
-    uint32_t descriptor_length = 0;
-    HurrayStatus status = check_start(bytes, length, options, &descriptor_length);
+    Start start;
+    HurrayStatus status = check_start(bytes, length, options, &start);
     if (status != HURRAY_OK) return status;
     scratch->block = NULL;
-    if (arena_of(bytes, descriptor_length) > sizeof scratch->arena) {
+    if (arena_of(&start) > sizeof scratch->arena) {
         status = hurray_descriptor_decode_with(bytes, length, options, &scratch->block);
         if (status == HURRAY_OK) *out = &scratch->block->fields;
         return status;
     }
     memset(&scratch->descriptor, 0, sizeof scratch->descriptor);
     Arena arena = {(uint8_t *)scratch->arena, (uint8_t *)scratch->arena + sizeof scratch->arena};
-    ByteReader reader = {bytes, descriptor_length, 0, false};
-    status = read_descriptor(&reader, options, &arena, &scratch->descriptor);
+    status = read_descriptor(bytes, &start, options, &arena, &scratch->descriptor);
     if (status == HURRAY_OK) *out = &scratch->descriptor.fields;
     return status;
 }

@@ -5,6 +5,9 @@
  */
 #include "expect.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <hurray/descriptor.h>
 #include <hurray/device.h>
 
@@ -931,6 +934,60 @@ static void authors_owe_the_nnz_of_the_layout(void **state) {
     assert_int_equal(hurray_descriptor_check_authored(NULL), HURRAY_ERR_NULL_POINTER);
 }
 
+/* ---- bytes that somebody else may change ---- */
+
+typedef struct Flipping {
+    volatile uint8_t *byte;
+    uint8_t values[2];
+    atomic_bool done;
+} Flipping;
+
+static void *flip(void *context) {
+    Flipping *flipping = context;
+    while (!flipping->done) {
+        *flipping->byte = flipping->values[0];
+        *flipping->byte = flipping->values[1];
+    }
+    return NULL;
+}
+
+/* A layout that takes much memory comes and goes: what is decoded stays within what was taken for it. */
+static void a_layout_tag_that_changes(void **state) {
+    (void)state;
+    static const uint64_t shape[1] = {256}, edges[8] = {128, 64, 32, 16, 8, 4, 2, 1};
+    HurrayTileLevel levels[8];
+    uint8_t bytes[256];
+    uintptr_t length = 0;
+    for (size_t i = 0; i < 8; i++) {
+        levels[i] = (HurrayTileLevel){.tile_shape = &edges[i],
+                                      .outer_layout = HURRAY_LAYOUT_ROW_MAJOR,
+                                      .inner_layout =
+                                          i < 7 ? HURRAY_LAYOUT_TILED : HURRAY_LAYOUT_ROW_MAJOR};
+    }
+    const HurrayBufferHandle buffer = {.byte_size = 256, .alignment = 64};
+    const HurrayDescriptorFields fields = {
+        .type_tag = HURRAY_TYPE_UINT8,
+        .rank = 1,
+        .shape = shape,
+        .layout = {HURRAY_LAYOUT_TILED, {.tiled = {8, levels}}},
+        .buffer_count = 1,
+        .buffers = &buffer,
+    };
+    expect_ok(hurray_descriptor_encode(&fields, bytes, sizeof bytes, &length));
+    Flipping flipping = {&bytes[15], {HURRAY_LAYOUT_ROW_MAJOR, HURRAY_LAYOUT_TILED}, false};
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, flip, &flipping), 0);
+    for (int i = 0; i < 200000; i++) {
+        HurrayDescriptor *descriptor = NULL;
+        if (hurray_descriptor_decode(bytes, length, &descriptor) == HURRAY_OK) {
+            assert_int_equal(hurray_descriptor_fields(descriptor)->layout.tiled.level_count, 8);
+            hurray_descriptor_destroy(descriptor);
+        }
+    }
+    flipping.done = true;
+    pthread_join(other, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(authors_owe_the_nnz_of_the_layout),
@@ -956,6 +1013,7 @@ int main(void) {
         cmocka_unit_test(required_bytes_are_the_least_accepted),
         cmocka_unit_test(every_handle_is_checked),
         cmocka_unit_test(blocks_that_overflow_when_padded),
+        cmocka_unit_test(a_layout_tag_that_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

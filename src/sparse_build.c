@@ -479,7 +479,11 @@ static HurrayStatus finish_buckets(const SparseBuilder *builder, const Buckets *
         uint64_t count = buckets->end[i] - (i == 0 ? 0 : buckets->end[i - 1]);
         if (count > finish.largest) finish.largest = count;
     }
-    uint32_t threads = hri_threads_for(builder->layout->sparse.nnz, ENTRIES_PER_THREAD);
+    /* Not more copies than there are entries: where most are in one bucket, one thread has most of the
+     * work anyway. */
+    uint64_t nnz = builder->layout->sparse.nnz, most = nnz / finish.largest;
+    uint32_t threads = hri_threads_for(nnz, ENTRIES_PER_THREAD);
+    if (threads > most) threads = most == 0 ? 1 : (uint32_t)most;
     if (!checked_mul_u64(finish.largest, item * threads, &bytes) || !checked_size(bytes, &size)) {
         return hri_fail_memory(finish.largest);
     }

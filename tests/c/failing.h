@@ -22,10 +22,12 @@ void __wrap_free(void *data);
 static int blocks;       /* allocated and not freed */
 static int calls;        /* allocations since the count began */
 static int failing = -1; /* which of them fails; −1: none */
+static size_t greatest;  /* of the blocks of malloc, in bytes, since the count began */
 
 static bool fails(void) { return calls++ == failing; }
 
 void *__wrap_malloc(size_t size) {
+    if (size > greatest) greatest = size;
     void *data = fails() ? NULL : __real_malloc(size);
     if (data != NULL) blocks++;
     return data;

@@ -10,6 +10,7 @@
 
 #include <hurray/convert.h>
 #include <hurray/convert_sparse.h>
+#include <hurray/parallel.h>
 #include <hurray/verify.h>
 
 #include "bytes.h"
@@ -384,11 +385,48 @@ static void longer_and_longer_rows(void **state) {
     assert_int_equal(blocks, 0);
 }
 
+/* Most rows are empty and all entries in a few: more threads do not mean more copies of them. */
+static void threads_share_no_crowded_rows(void **state) {
+    (void)state;
+    enum {
+        NNZ = 600000,
+        CROWDED = 32768, /* rows, of up to 19 entries */
+        ROWS = NNZ + 1
+    };
+    static const uint64_t shape[2] = {ROWS, 19};
+    HurrayDescriptorFields fields = fields_of(HURRAY_TYPE_UINT8, 2, sparse[0]);
+    fields.shape = shape;
+    fields.buffer_count = 2;
+    fields.layout.sparse.nnz = NNZ;
+    fields.layout.sparse.is_sorted = false;
+    const HurrayLayout target = {.tag = HURRAY_LAYOUT_CSR};
+    HurraySparseConversion *conversion = NULL;
+    uint8_t *values = calloc(NNZ, 1), *indices = malloc(NNZ * 16);
+    void *out[3] = {malloc(NNZ), malloc(NNZ * 8), malloc((ROWS + 1) * 8)};
+    for (uint64_t i = 0; i < NNZ; i++) {
+        store_u64(indices + i * 16, i % CROWDED);
+        store_u64(indices + i * 16 + 8, 18 - i / CROWDED);
+    }
+    const HurrayBytes from[2] = {{values, NNZ}, {indices, NNZ * 16}};
+    expect_ok(hurray_sparse_conversion_create(&fields, from, &target, &conversion));
+    hurray_set_max_threads(4);
+    greatest = 0;
+    expect_ok(hurray_sparse_conversion_fill(conversion, out));
+    assert_in_range(greatest, 1, NNZ * 9); /* an index and a value of each */
+    hurray_set_max_threads(0);
+    hurray_sparse_conversion_destroy(&conversion);
+    for (size_t i = 0; i < 3; i++) free(out[i]);
+    free(indices);
+    free(values);
+    assert_int_equal(blocks, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layouts),
         cmocka_unit_test(sparse_layouts),
         cmocka_unit_test(longer_and_longer_rows),
+        cmocka_unit_test(threads_share_no_crowded_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,8 @@ def save(c: Comparison, count: int, size: int) -> None:
     others: dict[str, Any] = {"before": "data.fresh(out)", "result": None}
     local = setup + "from safetensors.numpy import save_file\n"
     c.ours("hurray.save(out, arrays)", local, **same)
-    c.against("os.write and fsync", "data.write_raw(out, arrays, True)", local, bar=1.05, **others)
+    raw = "data.write_raw(out, arrays, True)"
+    c.against("os.write and fsync", raw, local, bar=1.05, limit=True, **others)
     c.against("os.write", "data.write_raw(out, arrays, False)", local, **others)
     c.against("safetensors", "save_file(arrays, out)", local, bar=1.0, **others)
     c.against(
@@ -205,7 +206,7 @@ def _(c: Comparison, n: int) -> None:
         "data.read_raw(path, memoryview(b))",
         setup,
         bar=1.05,
-        result=None,
+        limit=True,
     )
     c.against("os.read into new memory", "open(path, 'rb').read()", setup, keep=True, result=None)
 

@@ -171,7 +171,8 @@ class Comparison:
         limit: bool = False,
         **options: Any,
     ) -> None:
-        """Something to compare with. peer: runs in pyhurray's environment. limit: no software can do better."""
+        """Something to compare with. peer: runs in pyhurray's environment. limit: what the machine needs for
+        the bytes alone; it may have a bar, too."""
         if limit:
             options.setdefault("result", None)
         self._add(label, bar, statement, setup, options, peer, limit)

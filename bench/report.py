@@ -61,7 +61,7 @@ def lines_of(result: Result) -> list[list[str]]:
     ours = amount(result.ours.value, result.ours.unit) if result.ours else ""
     what = result.what
     for side in result.others:
-        if side.limit:
+        if side.limit and side.bar is None:
             continue
         theirs = "" if side.absent else amount(side.value, side.unit)
         ratio = "" if side.ratio is None else f"{side.ratio:.3g} ×"

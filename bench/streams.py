@@ -32,7 +32,8 @@ def receive_raw(end):
 """
     c.ours(f"data.through({ends}, send, receive)", setup)
     raw = "sendall, recv_into one buffer" if ends == "socket.socketpair" else "write, readinto"
-    c.against(raw, f"data.through({ends}, send_raw, receive_raw)", setup, bar=1.05)
+    moved = f"data.through({ends}, send_raw, receive_raw)"
+    c.against(raw, moved, setup, bar=1.05, limit=True, result=moved)
 
 
 SIZES = Sizes("bytes", (GIB // 50, GIB // 5, 2 * GIB), smoke=100_000)

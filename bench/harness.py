@@ -242,9 +242,8 @@ class Comparison:
             raise AssertionError(f"{self.definition.key}: the sides differ: {results}")
 
     def _rounds(self, sides: list[Side], budget: float, least: int, estimate: float) -> int:
-        """Times the sides in turn until budget is used up; where a round takes seconds, three times."""
+        """Times the sides in turn until budget is used up, and at least so often."""
         end = time.perf_counter() + budget
-        least = min(least, max(3, int(budget / estimate))) if estimate > 0 else least
         rounds = 0
         while rounds < least or (
             rounds < MOST_ROUNDS and time.perf_counter() + estimate < end and not self.context.smoke

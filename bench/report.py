@@ -51,7 +51,7 @@ def bar(other: Measured) -> str:
 
 
 def lines_of(result: Result) -> list[list[str]]:
-    """Cells: what, compared with, ours, theirs, ratio, bar, reached, limit."""
+    """Cells: what, compared with, ours, theirs, ratio, bar, reached, limit, rounds."""
     limits = "; ".join(
         f"{side.label}: {amount(side.value, side.unit)}, {side.ratio:.3g} ×"
         for side in result.others
@@ -60,6 +60,7 @@ def lines_of(result: Result) -> list[list[str]]:
     lines = []
     ours = amount(result.ours.value, result.ours.unit) if result.ours else ""
     what = result.what
+    rounds = str(result.rounds) if result.ours else ""
     for side in result.others:
         if side.limit and side.bar is None:
             continue
@@ -67,8 +68,9 @@ def lines_of(result: Result) -> list[list[str]]:
         ratio = "" if side.ratio is None else f"{side.ratio:.3g} ×"
         if side.ratio is None and not side.absent:  # a number of ours
             ours, theirs = theirs, ""
-        lines.append([what, side.label, ours, theirs, ratio, bar(side), verdict(side), limits])
-        what = ours = limits = ""
+        cells = [what, side.label, ours, theirs, ratio, bar(side), verdict(side), limits, rounds]
+        lines.append(cells)
+        what = ours = limits = rounds = ""
     return lines
 
 
@@ -81,6 +83,7 @@ HEAD = [
     "to reach",
     "reached",
     "limit: ours to it",
+    "rounds",
 ]
 
 

@@ -56,6 +56,13 @@ def write_raw(path: str, arrays: dict[str, Any], sync: bool) -> None:
     os.close(descriptor)
 
 
+def sync(path: str) -> None:
+    """What was written to a file is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
 def read_raw(path: str, buffer: memoryview) -> None:
     with open(path, "rb", buffering=0) as file:
         while buffer:
@@ -100,6 +107,16 @@ def through(ends: Any, send: Callable[[Any], None], receive: Callable[[Any], int
 def pipe() -> tuple[Any, Any]:
     source, destination = os.pipe()
     return os.fdopen(source, "rb", 0), os.fdopen(destination, "wb", 0)
+
+
+def wide_pipe() -> tuple[Any, Any]:
+    """One that holds a megabyte, where the system lets it."""
+    import fcntl
+
+    ends = pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    return ends
 
 
 def small_stream(tensor: Any, count: int) -> int:

@@ -75,6 +75,8 @@ def save(c: Comparison, count: int, size: int) -> None:
     c.against("os.write and fsync", raw, local, bar=1.05, limit=True, **others)
     c.against("os.write", "data.write_raw(out, arrays, False)", local, **others)
     c.against("safetensors", "save_file(arrays, out)", local, bar=1.0, **others)
+    synced = "save_file(arrays, out); data.sync(out)"  # as much as ours does
+    c.against("safetensors, then fsync", synced, local, **others)
     c.against(
         "pyhurray",
         "hurray.save(out, tensors)",

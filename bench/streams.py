@@ -34,6 +34,9 @@ def receive_raw(end):
     raw = "sendall, recv_into one buffer" if ends == "socket.socketpair" else "write, readinto"
     moved = f"data.through({ends}, send_raw, receive_raw)"
     c.against(raw, moved, setup, bar=1.05, limit=True, result=moved)
+    if ends == "data.pipe":  # ours makes a pipe hold as much
+        wide = "data.through(data.wide_pipe, send_raw, receive_raw)"
+        c.against("write, readinto, a pipe of 1 MiB", wide, setup, limit=True, result=wide)
 
 
 SIZES = Sizes("bytes", (GIB // 50, GIB // 5, 2 * GIB), smoke=100_000)

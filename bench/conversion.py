@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bench.harness import Comparison, Sizes, row
+import os
+
+from bench.harness import THREADS, Absent, Comparison, Sizes, row
 
 MIB = 1 << 20
 SIZES = Sizes("elements", (2**17, 2**21, 2**24), smoke=4096)
 EDGES = Sizes(
     "edge", (410, 1295, 4096), smoke=128
 )  # a matrix of edge · edge elements: about 1, 10 and 100 times
-CURVES = Sizes("edge", (512, 1024, 4096), smoke=64)
+CURVES = Sizes("edge", (512, 1024, 2048, 4096), smoke=64)  # of curves: powers of two
 
 
 @row(
@@ -195,18 +197,51 @@ csr = hurray.CsrLayout(0)
 @row(
     "threads-convert",
     "32 conversions to tiles, 2 threads",
-    Sizes("threads", (1, 2, 4), table=1),
+    THREADS,
     budget=4,
 )
 def _(c: Comparison, n: int) -> None:
     edge = 64 if c.context.smoke else 1024
+    c.bytes = 32 * 4 * edge * edge
     setup = f"""
-from concurrent.futures import ThreadPoolExecutor
-ts = [hurray.from_numpy(data.aligned(({edge}, {edge}))) for _ in range(32)]
+arrays = [data.aligned(({edge}, {edge})) for _ in range(32)]
+ts, pairs = [hurray.from_numpy(a) for a in arrays], [(np.ones_like(a), a) for a in arrays]
 layout = hurray.TiledLayout([64, 64])
 def convert(t):
     t.to_layout(layout)
-one, many = ThreadPoolExecutor(1), ThreadPoolExecutor({n})
+def copy(pair):
+    np.copyto(*pair)
+one, many = data.pool(1), data.pool({n})
 """
+    need_affinity()
     c.ours("list(many.map(convert, ts))", setup, result=None)
     c.against("1 thread", "list(one.map(convert, ts))", setup, bar=0.55, result=None)
+    c.against("as many memcpys", "list(many.map(copy, pairs))", setup, limit=True)
+    c.against("as many memcpys, 1 thread", "list(one.map(copy, pairs))", setup, limit=True)
+
+
+@row(
+    "threads-tiles",
+    "row-major → tiled 64 × 64, float32 [4096, 4096], threads of its own",
+    EDGES,
+    budget=4,
+)
+def _(c: Comparison, n: int) -> None:
+    c.bytes = 4 * n * n
+    setup = (
+        matrix(n)
+        + f"""
+layout = {TILES}
+def convert():
+    return t.to_layout(layout)
+one = data.pool(1)
+"""
+    )
+    need_affinity()
+    c.ours("convert()", setup, keep=True, result=None)
+    c.against("on 1 processor", "one.submit(convert).result()", setup, keep=True, result=None)
+
+
+def need_affinity() -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        raise Absent("threads are kept to processors as Linux does it")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,17 @@ def model(count: int, size: int) -> dict[str, Any]:
 
 def tensors(count: int, size: int) -> dict[str, Any]:
     return {name: hurray.from_numpy(array) for name, array in model(count, size).items()}
+
+
+def pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that keep to one processor each, in turn: what they call starts no others."""
+    processors = sorted(os.sched_getaffinity(0))
+    turns = itertools.count()
+
+    def keep() -> None:
+        os.sched_setaffinity(0, {processors[next(turns) % len(processors)]})
+
+    return ThreadPoolExecutor(threads, initializer=keep)
 
 
 def fresh(path: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import hurray
 from bench import data
-from bench.harness import Comparison, Sizes, row
+from bench.harness import THREADS, Comparison, Sizes, row
 
 GIB = 1 << 30
 # Bytes in all, and among how many tensors: the models of the table.
@@ -216,7 +216,7 @@ def _(c: Comparison, n: int) -> None:
 @row(
     "threads-read",
     "hurray.load(mmap=False), 2 threads",
-    Sizes("threads", (1, 2, 4), table=1),
+    THREADS,
     budget=15,
 )
 def _(c: Comparison, n: int) -> None:

@@ -38,6 +38,7 @@ class Sizes:
 
 
 ONE_SIZE = Sizes("", (1,))
+THREADS = Sizes("threads", (1, 2, 10, 100), table=1, smoke=2)
 
 
 @dataclasses.dataclass

@@ -22,6 +22,16 @@ FILE = BLOCK + "data.write_raw(path, dict(a=a), True)\n"
 limit("limit-read", "reading memory (max of bytes)", "a.max()", BLOCK)
 limit("limit-write", "writing touched memory (fill)", "a.fill(2)", BLOCK)
 limit("limit-copy", "memcpy into touched memory", "np.copyto(b, a)", BLOCK)
+HALVES = (
+    BLOCK
+    + """
+threads, middle = data.pool(2), a.size // 2
+def halves():
+    list(threads.map(np.copyto, (b[:middle], b[middle:]), (a[:middle], a[middle:])))
+"""
+)
+if hasattr(os, "sched_setaffinity"):
+    limit("limit-copy-2", "memcpy into touched memory, 2 threads", "halves()", HALVES)
 limit("limit-new", "memcpy into new memory", "_ = a.copy()", BLOCK)
 limit(
     "limit-cache",

@@ -15,7 +15,7 @@ def draw(folder: pathlib.Path, results: list[Result]) -> list[str]:
     for group in dict.fromkeys(r.group for r in results):
         rows: dict[str, list[Result]] = {}
         for result in results:
-            if result.group == group and result.ours:
+            if result.group == group:
                 rows.setdefault(result.key, []).append(result)
         rows = {key: found for key, found in rows.items() if len(found) > 1}
         if rows:
@@ -47,8 +47,10 @@ def _draw_group(path: pathlib.Path, rows: list[list[Result]]) -> None:
 
 def _draw_row(axis: object, found: list[Result]) -> None:
     sizes = [r.size for r in found]
-    lines = {"hurray": [r.ours.value for r in found if r.ours]}
+    lines: dict[str, list[float]] = {}
     for result in found:
+        if result.ours:
+            lines.setdefault("hurray", []).append(result.ours.value)
         for side in result.others:
             if not side.absent:
                 lines.setdefault(side.label, []).append(side.value)
@@ -56,11 +58,17 @@ def _draw_row(axis: object, found: list[Result]) -> None:
         ours = label == "hurray"
         if len(values) == len(sizes):
             axis.plot(sizes, values, marker=".", label=label, lw=2 if ours else 1)  # type: ignore[attr-defined]
-    scale = "linear" if found[0].size_unit == "threads" else "log"
+    first = found[0]
+    # Threads are to divide the time; memory beyond what is handed out may be none, or less.
+    level = first.size_unit == "threads" or first.ours is None
     axis.set(  # type: ignore[attr-defined]
-        xscale=scale, yscale=scale, title=found[0].what, xlabel=found[0].size_unit, ylabel="seconds"
+        xscale="log",
+        yscale="linear" if level else "log",
+        title=first.what,
+        xlabel=first.size_unit,
+        ylabel="seconds" if first.ours else first.others[0].unit,
     )
     axis.minorticks_off()  # type: ignore[attr-defined]
-    if scale == "linear":
+    if level and first.ours:
         axis.set_ylim(bottom=0)  # type: ignore[attr-defined]
     axis.legend(fontsize=6)  # type: ignore[attr-defined]

@@ -109,7 +109,7 @@ def measure(c: Context, definitions: list[Definition]) -> tuple[list[Result], li
 
 
 def count(c: Context, definitions: list[Definition], peer: str) -> dict[str, Any]:
-    """Instructions of the sides of counted rows, by what the row is."""
+    """Instructions of the sides of counted rows, by what the row is, and which of ours are checks."""
     if why := counting.absent():
         return {"absent": why}
     more = site.getsitepackages()[0]
@@ -123,6 +123,11 @@ def count(c: Context, definitions: list[Definition], peer: str) -> dict[str, Any
     table: dict[str, Any] = {}
     for what, label, *_ in sides:
         table.setdefault(what, []).append([label, counts[what, label]])
+    ours = {side[0]: side for side in reversed(sides)}  # the first of each row
+    mine = [(statement, setup) for _, _, statement, setup, _ in ours.values()]
+    checks = counting.count(sys.executable, more, mine, counting.CHECKS)
+    for what, number in zip(ours, checks, strict=True):
+        table[what][0].append(number)
     return table
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from bench.sides import IMPORTS
 
 SHORT, LONG = 100, 600
+CHECKS = "hurray_descriptor_validate"  # holds a descriptor to the rules of the format
 LOOP = """
 def loop(number):
     for _ in range(number):
@@ -28,8 +29,10 @@ def loop(number):
 """
 
 
-def count(python: str, more_packages: str, sides: list[tuple[str, str]]) -> list[float]:
-    """Instructions per call of each statement, in one process."""
+def count(
+    python: str, more_packages: str, sides: list[tuple[str, str]], inside: str = ""
+) -> list[float]:
+    """Instructions per call of each statement, in one process; inside: only those of a C function."""
     environment = dict(
         os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONHASHSEED="0"
     )
@@ -41,6 +44,7 @@ def count(python: str, more_packages: str, sides: list[tuple[str, str]]) -> list
             "--tool=callgrind",
             "--dump-before=getppid",
             f"--callgrind-out-file={folder}/out",
+            *([f"--toggle-collect={inside}"] if inside else []),
             *(python, "-m", "bench.counting", more_packages),
         ]
         done = subprocess.run(

@@ -45,6 +45,13 @@ def _draw_group(path: pathlib.Path, rows: list[list[Result]]) -> None:
         plt.close(figure)
 
 
+def _short(size: int) -> str:
+    for factor, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if size >= 10_000 and size >= factor:
+            return f"{size / factor:.3g} {letter}"
+    return str(size)
+
+
 def _draw_row(axis: object, found: list[Result]) -> None:
     sizes = [r.size for r in found]
     lines: dict[str, list[float]] = {}
@@ -69,6 +76,7 @@ def _draw_row(axis: object, found: list[Result]) -> None:
         ylabel="seconds" if first.ours else first.others[0].unit,
     )
     axis.minorticks_off()  # type: ignore[attr-defined]
+    axis.set_xticks(sizes, [_short(size) for size in sizes])  # type: ignore[attr-defined]
     if level and first.ours:
         axis.set_ylim(bottom=0)  # type: ignore[attr-defined]
     axis.legend(fontsize=6)  # type: ignore[attr-defined]
